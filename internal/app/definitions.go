@@ -469,8 +469,8 @@ func samePrompts(before, now json.RawMessage) bool {
 		if !known {
 			continue
 		}
-		a, aerr := release.SeenText(said)
-		b, berr := release.SeenText(text)
+		a, aerr := release.CanonicalText(said)
+		b, berr := release.CanonicalText(text)
 		if aerr != nil || berr != nil || !bytes.Equal(a, b) {
 			return false
 		}

@@ -172,7 +172,7 @@ func (s *releases) refresh(ctx context.Context) error {
 			show(c, false, s.room.catalog.Register)
 		}
 	}
-	for _, c := range table.Elsewhere() {
+	for _, c := range table.ServedOutsideProd() {
 		show(c, true, s.room.catalog.RegisterElsewhere)
 	}
 	var variants []*catalog.Entry

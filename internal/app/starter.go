@@ -116,7 +116,7 @@ func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules
 			}
 		}
 		if err == nil && len(refused) > 0 {
-			guard, err = guard.Refusing(refused)
+			guard, err = guard.Denying(refused)
 		}
 		if err != nil {
 			return engine.Job{}, nil, err

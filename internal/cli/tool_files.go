@@ -175,7 +175,7 @@ that wait for a release, and text in the source's definitions that people do not
 					}
 				}
 			}
-			before, after, err := s.Compared(ctx, tool, from, to)
+			before, after, err := s.VersionsToCompare(ctx, tool, from, to)
 			if err != nil {
 				return err
 			}

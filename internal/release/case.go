@@ -97,10 +97,10 @@ func (c *Case) judge(r *toolroom.Result) string {
 		value, _ = json.Marshal(r.Text()) // a string can always be encoded
 	}
 	if len(c.Expect) > 0 && !sameJSON(c.Expect, value) {
-		return fmt.Sprintf("got %s, want %s", short(value), short(c.Expect))
+		return fmt.Sprintf("got %s, want %s", shorten(value), shorten(c.Expect))
 	}
 	if c.ExpectHash != "" && hash(value) != c.ExpectHash {
-		return "the value differs from the recorded one: " + short(value)
+		return "the value differs from the recorded one: " + shorten(value)
 	}
 	if len(c.Schema) > 0 {
 		s, err := schema.Compile(c.Schema, schema.Limits{})
@@ -139,7 +139,7 @@ func (c *Case) assert(value json.RawMessage) string {
 	case err != nil:
 		return fmt.Sprintf("the assertion %s failed: %v", c.Assert, err)
 	case held != true:
-		return fmt.Sprintf("the assertion %s is not true for %s", c.Assert, short(value))
+		return fmt.Sprintf("the assertion %s is not true for %s", c.Assert, shorten(value))
 	}
 	return ""
 }
@@ -151,7 +151,7 @@ func sameJSON(a, b []byte) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-func short(value []byte) string {
+func shorten(value []byte) string {
 	const most = 200
 	if len(value) > most {
 		return string(value[:most]) + "…"

@@ -35,27 +35,27 @@ func (s *Spec) Tool() (toolroom.Tool, error) {
 	return tool, err
 }
 
-// unseen are members of Toolroom's own definitions that no model or person sees. The text of
+// hiddenMembers are members of Toolroom's own definitions that no model or person sees. The text of
 // a source that is passed on has none: a client acts on _meta, too.
-var unseen = []string{"timeout", "concurrency", "output_check"}
+var hiddenMembers = []string{"timeout", "concurrency", "output_check"}
 
-// seen returns what the digest of a definition covers: the source's own text if there is one,
+// visibleContent returns what the digest of a definition covers: the source's own text if there is one,
 // because surfaces pass on what Toolroom does not model, else Toolroom's definition.
-func (s *Spec) seen() (any, error) {
+func (s *Spec) visibleContent() (any, error) {
 	if len(s.Raw) > 0 {
 		return jsonx.Decode(s.Raw, jsonx.Limits{})
 	}
 	doc, err := jsonx.Decode(s.Definition, jsonx.Limits{})
 	if object, ok := doc.(map[string]any); ok {
-		for _, name := range unseen {
+		for _, name := range hiddenMembers {
 			delete(object, name)
 		}
 	}
 	return doc, err
 }
 
-// SeenText returns a JSON text in canonical form, to compare definitions.
-func SeenText(text json.RawMessage) ([]byte, error) {
+// CanonicalText returns a JSON text in canonical form, to compare definitions.
+func CanonicalText(text json.RawMessage) ([]byte, error) {
 	doc, err := jsonx.Decode(text, jsonx.Limits{})
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func tryTree(s *Spec) any {
 	if s == nil {
 		return map[string]any{}
 	}
-	doc, err := s.seen()
+	doc, err := s.visibleContent()
 	if err != nil {
 		return string(s.Definition)
 	}
@@ -110,19 +110,19 @@ type changes struct {
 func (c *changes) compare(path string, a, b any) {
 	x, xIsObject := a.(map[string]any)
 	y, yIsObject := b.(map[string]any)
-	if xIsObject && yIsObject && c.spend(path, len(x)+len(y)) {
+	if xIsObject && yIsObject && c.takePaths(path, len(x)+len(y)) {
 		names := maps.Clone(x)
 		maps.Copy(names, y)
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			c.below(path, name, x[name], y[name])
+			c.comparePart(path, name, x[name], y[name])
 		}
 		return
 	}
 	p, pIsList := a.([]any)
 	q, qIsList := b.([]any)
-	if pIsList && qIsList && len(p) == len(q) && c.spend(path, len(p)) {
+	if pIsList && qIsList && len(p) == len(q) && c.takePaths(path, len(p)) {
 		for i := range p {
-			c.below(path, strconv.Itoa(i), p[i], q[i])
+			c.comparePart(path, strconv.Itoa(i), p[i], q[i])
 		}
 		return
 	}
@@ -131,8 +131,8 @@ func (c *changes) compare(path string, a, b any) {
 	}
 }
 
-// spend reports whether n paths that begin with this one may be made.
-func (c *changes) spend(path string, n int) bool {
+// takePaths counts n paths that begin with path, and reports whether the limit allows them.
+func (c *changes) takePaths(path string, n int) bool {
 	if len(path)*n > c.left {
 		return false
 	}
@@ -140,8 +140,8 @@ func (c *changes) spend(path string, n int) bool {
 	return true
 }
 
-// below compares the values of a place within the path.
-func (c *changes) below(path, name string, a, b any) {
+// comparePart compares the values of the member name of the value at path.
+func (c *changes) comparePart(path, name string, a, b any) {
 	if !reflect.DeepEqual(a, b) {
 		c.compare(path+"/"+escapes.Replace(name), a, b)
 	}
@@ -166,26 +166,26 @@ func jsonText(v any) string {
 // Additive reports whether a definition only adds to an earlier one: optional parameters,
 // and members of the value. Any other difference, such as another word, is not additive.
 func Additive(before, after *Spec) bool {
-	a, errA := before.seen()
-	b, errB := after.seen()
+	a, errA := before.visibleContent()
+	b, errB := after.visibleContent()
 	x, xIsObject := a.(map[string]any)
 	y, yIsObject := b.(map[string]any)
 	if errA != nil || errB != nil || !xIsObject || !yIsObject {
 		return false
 	}
-	return sameBut(x, y, func(name string, was, is any) bool {
+	return equalExcept(x, y, func(name string, was, is any) bool {
 		switch name {
 		case "inputSchema", "input_schema":
-			return grown(object(was), object(is), true)
+			return onlyGrows(object(was), object(is), true)
 		case "outputSchema", "output_schema":
-			return grown(object(was), object(is), false)
+			return onlyGrows(object(was), object(is), false)
 		}
 		return false
 	})
 }
 
-// sameBut reports whether two objects are equal, except at members that may says are fine.
-func sameBut(a, b map[string]any, may func(name string, was, is any) bool) bool {
+// equalExcept reports whether two objects are equal, except for members whose change may accepts.
+func equalExcept(a, b map[string]any, may func(name string, was, is any) bool) bool {
 	names := maps.Clone(a)
 	maps.Copy(names, b)
 	for name := range names {
@@ -196,35 +196,35 @@ func sameBut(a, b map[string]any, may func(name string, was, is any) bool) bool 
 	return true
 }
 
-// grown reports whether a schema only has more properties, which are optional if it is the
-// schema of an input.
-func grown(before, after map[string]any, input bool) bool {
+// onlyGrows reports whether the only change of a schema is that it has more properties. Those of an
+// input must be optional.
+func onlyGrows(before, after map[string]any, input bool) bool {
 	if before == nil || after == nil {
 		return false
 	}
 	was, is := members(before), members(after)
-	return sameBut(before, after, func(name string, x, y any) bool {
+	return equalExcept(before, after, func(name string, x, y any) bool {
 		switch name {
 		case "properties":
 			for property, w := range was {
 				i, ok := is[property]
-				if !ok || !reflect.DeepEqual(w, i) && !grown(object(w), object(i), input) {
+				if !ok || !reflect.DeepEqual(w, i) && !onlyGrows(object(w), object(i), input) {
 					return false
 				}
 			}
 			return true
 		case "items":
-			return grown(object(x), object(y), input)
+			return onlyGrows(object(x), object(y), input)
 		case "required":
 			if input {
 				return false
 			}
-			for _, word := range without(words(y), words(x)) {
+			for _, word := range subtract(words(y), words(x)) {
 				if _, old := was[word]; old {
 					return false
 				}
 			}
-			return len(without(words(x), words(y))) == 0
+			return len(subtract(words(x), words(y))) == 0
 		}
 		return false
 	})

@@ -16,9 +16,9 @@ type Fake struct {
 	Error     *toolroom.Error `json:"error,omitempty" yaml:"error"`
 }
 
-// answers returns a function that answers calls with the fakes of a case, each once and the
+// fakeAnswers returns a function that answers calls with the fakes of a case, each once and the
 // last of equal ones again.
-func (c *Case) answers() func(*toolroom.Call) *toolroom.Result {
+func (c *Case) fakeAnswers() func(*toolroom.Call) *toolroom.Result {
 	used := make([]bool, len(c.Fakes))
 	var mu sync.Mutex
 	return func(call *toolroom.Call) *toolroom.Result {
@@ -27,7 +27,7 @@ func (c *Case) answers() func(*toolroom.Call) *toolroom.Result {
 		found := -1
 		readings, _ := toolroom.Spellings(call.Tool) // what cannot be read has no fake
 		for i, f := range c.Fakes {
-			if f.answers(readings, call.Arguments) {
+			if f.matches(readings, call.Arguments) {
 				if found = i; !used[i] {
 					break
 				}
@@ -35,7 +35,7 @@ func (c *Case) answers() func(*toolroom.Call) *toolroom.Result {
 		}
 		r := &toolroom.Result{Call: call.ID, Tool: call.Tool, Status: toolroom.StatusOK, Effects: toolroom.EffectsNone}
 		if found < 0 {
-			r.Error = toolroom.Errorf(toolroom.CodeNotFound, "case %q has no recorded answer to %s with the arguments %s", c.Name, call.Tool, short(call.Arguments))
+			r.Error = toolroom.Errorf(toolroom.CodeNotFound, "case %q has no recorded answer to %s with the arguments %s", c.Name, call.Tool, shorten(call.Arguments))
 		} else {
 			used[found] = true
 			r.Value, r.Error = c.Fakes[found].Value, c.Fakes[found].Error
@@ -47,8 +47,8 @@ func (c *Case) answers() func(*toolroom.Call) *toolroom.Result {
 	}
 }
 
-// answers reports whether the fake is the answer to a call.
-func (f *Fake) answers(readings []toolroom.ID, arguments json.RawMessage) bool {
+// matches reports whether the fake is the answer to a call.
+func (f *Fake) matches(readings []toolroom.ID, arguments json.RawMessage) bool {
 	id, err := toolroom.ParseID(f.Tool)
 	if err != nil {
 		return false

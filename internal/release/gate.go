@@ -84,17 +84,17 @@ func (s *Service) compatibleGate(ctx context.Context, v *Version, current int) *
 	}
 	r := &Refusal{Gate: GateCompatible, Reason: fmt.Sprintf("version %d breaks callers of version %d: %s", v.Number, current, strings.Join(breaks, "; ")), Detail: breaks}
 	outputs := slices.ContainsFunc(breaks, func(b string) bool { return strings.HasPrefix(b, "value") })
-	if callers := s.broken(ctx, v, outputs); len(callers) > 0 {
+	if callers := s.brokenCallers(ctx, v, outputs); len(callers) > 0 {
 		r.Reason += "; called so in the last 30 days by " + strings.Join(callers, ", ")
 		r.Detail = append(r.Detail, "callers: "+strings.Join(callers, ", "))
 	}
 	return r
 }
 
-// broken returns who called the tool recently with arguments that v does not accept, and
-// with what is wrong with them. If values change, it also returns all others that called it,
-// because any of them may read what is gone.
-func (s *Service) broken(ctx context.Context, v *Version, outputs bool) []string {
+// brokenCallers describes the callers that recently called the tool with arguments that v does not
+// accept, and what is wrong with these. If outputs is set, it also lists all other recent callers,
+// because any of them may read a value that no longer exists.
+func (s *Service) brokenCallers(ctx context.Context, v *Version, outputs bool) []string {
 	input, err := schema.Compile(v.Spec.InputSchema, schema.Limits{})
 	if err != nil {
 		return nil
@@ -126,7 +126,7 @@ func (s *Service) broken(ctx context.Context, v *Version, outputs bool) []string
 	return callers
 }
 
-func stopped(v *Version, o Order, refused []Refusal) error {
+func gateError(v *Version, o Order, refused []Refusal) error {
 	reasons := make([]string, len(refused))
 	for i, r := range refused {
 		reasons[i] = r.Gate + ": " + r.Reason
@@ -171,9 +171,9 @@ type comparison struct {
 	left   int // bytes that paths may still take
 }
 
-// spend reports whether a text of n bytes about a path may still be made. If not, it adds
+// takePath reports whether a text of n bytes about a path may still be made. If not, it adds
 // that there are further breaks, once.
-func (c *comparison) spend(path string, n int) bool {
+func (c *comparison) takePath(path string, n int) bool {
 	if c.left < 0 {
 		return false
 	}
@@ -186,7 +186,7 @@ func (c *comparison) spend(path string, n int) bool {
 }
 
 func (c *comparison) add(path, format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); c.spend(path, len(path)+len(text)) {
+	if text := fmt.Sprintf(format, args...); c.takePath(path, len(path)+len(text)) {
 		c.breaks = append(c.breaks, path+text)
 	}
 }
@@ -205,11 +205,11 @@ func (c *comparison) compare(path string, before, after map[string]any, input bo
 	}
 	wasRequired, isRequired := words(before["required"]), words(after["required"])
 	if input {
-		for _, name := range without(isRequired, wasRequired) {
+		for _, name := range subtract(isRequired, wasRequired) {
 			c.add(path, " %s is now required", name)
 		}
 	} else {
-		for _, name := range without(wasRequired, isRequired) {
+		for _, name := range subtract(wasRequired, isRequired) {
 			if _, ok := is[name]; ok {
 				c.add(path, " %s may now be missing", name)
 			}
@@ -217,17 +217,17 @@ func (c *comparison) compare(path string, before, after map[string]any, input bo
 	}
 	for _, name := range names {
 		if i, ok := is[name]; ok {
-			c.below(path, name, object(was[name]), object(i), input)
+			c.comparePart(path, name, object(was[name]), object(i), input)
 		}
 	}
 	if w, i := object(before["items"]), object(after["items"]); w != nil && i != nil {
-		c.below(path, "[]", w, i, input)
+		c.comparePart(path, "[]", w, i, input)
 	}
 }
 
-// below compares the schemas of a place within the path.
-func (c *comparison) below(path, name string, before, after map[string]any, input bool) {
-	if !reflect.DeepEqual(before, after) && c.spend(path, len(path)+len(name)) {
+// comparePart compares the schemas of a place within the path.
+func (c *comparison) comparePart(path, name string, before, after map[string]any, input bool) {
+	if !reflect.DeepEqual(before, after) && c.takePath(path, len(path)+len(name)) {
 		c.compare(path+" "+name, before, after, input)
 	}
 }
@@ -273,8 +273,8 @@ func (c *comparison) enums(path string, before, after any, input bool) {
 	}
 }
 
-// without returns the words of a list that are not in another one.
-func without(list, other []string) []string {
+// subtract returns the words of a list that are not in another one.
+func subtract(list, other []string) []string {
 	in := set(other)
 	return slices.DeleteFunc(slices.Clone(list), func(word string) bool { return in[word] })
 }

@@ -126,7 +126,7 @@ type Limits struct {
 // outside it covers what a model, a client or a person sees of the tool.
 func (s *Spec) Digest() (string, error) {
 	if s.Source != "" {
-		doc, err := s.seen()
+		doc, err := s.visibleContent()
 		if err != nil {
 			return "", err
 		}
@@ -214,7 +214,7 @@ func (r *CanaryRule) Takes(tool string, who toolroom.Identity) bool {
 			return true
 		}
 	}
-	return r.Weight > 0 && share(tool, who) < r.Weight
+	return r.Weight > 0 && callerPercent(tool, who) < r.Weight
 }
 
 // Action is a kind of entry in the log.

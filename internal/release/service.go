@@ -219,27 +219,27 @@ func (s *Service) Find(ctx context.Context, spelling string) (tool string, numbe
 	if err != nil {
 		return "", 0, err
 	}
-	matches, err := s.matches(ctx, readings)
+	matches, err := s.matchingTools(ctx, readings)
 	if err != nil {
 		return "", 0, err
 	}
 	switch len(matches) {
 	case 0:
 		e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no versioned tool %q", spelling)
-		if near := s.near(ctx, readings); near != "" {
+		if near := s.nearestTool(ctx, readings); near != "" {
 			return "", 0, e.WithHint("did you mean %s?", near)
 		}
 		return "", 0, e.WithCLIHint("list them: toolroom tool list; or push one: toolroom tool push FILE")
 	case 1:
-		number, err = numberOf(readings[0].Version)
+		number, err = parseNumber(readings[0].Version)
 		return matches[0], number, err
 	}
 	e := toolroom.Errorf(toolroom.CodeAmbiguousTool, "%q can mean %v", spelling, matches)
 	return "", 0, e.WithHint("write the whole id, for example %s", matches[0])
 }
 
-// near returns the versioned function whose name is nearly that of a reading, or "".
-func (s *Service) near(ctx context.Context, readings []toolroom.ID) string {
+// nearestTool returns the versioned function whose name is nearly that of a reading, or "".
+func (s *Service) nearestTool(ctx context.Context, readings []toolroom.ID) string {
 	heads, err := s.Store.VersionedTools(ctx)
 	if err != nil {
 		return "" // the error says that there is no such tool
@@ -261,9 +261,9 @@ func (s *Service) near(ctx context.Context, readings []toolroom.ID) string {
 	return ""
 }
 
-// matches returns the versioned tools that one of the readings means. A source that may have
+// matchingTools returns the versioned tools that one of the readings means. A source that may have
 // one that has never been listed is listed.
-func (s *Service) matches(ctx context.Context, readings []toolroom.ID) ([]string, error) {
+func (s *Service) matchingTools(ctx context.Context, readings []toolroom.ID) ([]string, error) {
 	for again := true; ; again = false {
 		heads, err := s.Store.VersionedTools(ctx)
 		if err != nil {
@@ -273,7 +273,7 @@ func (s *Service) matches(ctx context.Context, readings []toolroom.ID) ([]string
 		for i, h := range heads {
 			all[i] = h.Tool
 		}
-		if found := match(readings, all); len(found) > 0 || !again || s.Look == nil {
+		if found := matchTools(readings, all); len(found) > 0 || !again || s.Look == nil {
 			return found, nil
 		}
 		for _, r := range readings {
@@ -284,8 +284,8 @@ func (s *Service) matches(ctx context.Context, readings []toolroom.ID) ([]string
 	}
 }
 
-// match returns the tools that one of the readings means.
-func match(readings []toolroom.ID, tools []string) []string {
+// matchTools returns the tools that one of the readings means.
+func matchTools(readings []toolroom.ID, tools []string) []string {
 	var matches []string
 	for _, r := range readings {
 		for _, tool := range tools {
@@ -298,7 +298,7 @@ func match(readings []toolroom.ID, tools []string) []string {
 	return matches
 }
 
-func numberOf(v toolroom.Version) (int, error) {
+func parseNumber(v toolroom.Version) (int, error) {
 	if v == "" {
 		return 0, nil
 	}
@@ -324,10 +324,10 @@ func (s *Service) Pick(ctx context.Context, tool string, number int) (*Version, 
 	return all[0], nil
 }
 
-// Compared returns the two versions that a difference is about. Zero means, for to, the
-// version that the source offers, or the newest; and for from, the served version of a tool
-// from a source, or the one before to.
-func (s *Service) Compared(ctx context.Context, tool string, from, to int) (before, after *Version, err error) {
+// VersionsToCompare returns the two versions to compare. If to is zero, it is the version that the
+// source offers or else the newest. If from is zero, it is the served version of a tool from a
+// source, and for a function the version before to.
+func (s *Service) VersionsToCompare(ctx context.Context, tool string, from, to int) (before, after *Version, err error) {
 	newest, err := s.Pick(ctx, tool, 0)
 	if err != nil {
 		return nil, nil, err
@@ -401,9 +401,9 @@ type Moved struct {
 	Quarantined string `json:"quarantined,omitempty"`
 }
 
-// withdrawn returns an error if a person has deprecated a version. One that a later
+// checkWithdrawn returns an error if a person has deprecated a version. One that a later
 // release has replaced may be served again.
-func withdrawn(v *Version) error {
+func checkWithdrawn(v *Version) error {
 	if v.Status != StatusDeprecated || v.Reason == "" {
 		return nil
 	}
@@ -433,7 +433,7 @@ func (s *Service) ReleaseAll(ctx context.Context, orders []Order, who string) ([
 		}
 		done = append(done, moved)
 	}
-	return done, errors.Join(failed, s.settle(ctx, done))
+	return done, errors.Join(failed, s.applyMoves(ctx, done))
 }
 
 // release records that an environment serves a version.
@@ -458,13 +458,13 @@ func (s *Service) release(ctx context.Context, o Order, who string) (Moved, erro
 		return Moved{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the source %s may offer another definition of %s by now: name the version that you have looked at", v.Spec.Source, o.Tool).
 			WithCLIHint("toolroom tool diff %s says which it is", o.Tool)
 	}
-	if err := withdrawn(v); err != nil {
+	if err := checkWithdrawn(v); err != nil {
 		return Moved{}, err
 	}
 	if name := v.Spec.Source; name != "" && (o.Environment != Prod || o.Weight%100 != 0 || len(o.Callers) > 0 || o.Shadow) {
 		return Moved{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is defined by the source %s, which has one definition for all: it is released to prod, and to all callers", o.Tool, name)
 	}
-	current, err := s.current(ctx, o.Tool, o.Environment)
+	current, err := s.currentRelease(ctx, o.Tool, o.Environment)
 	if err != nil {
 		return Moved{}, err
 	}
@@ -490,7 +490,7 @@ func (s *Service) release(ctx context.Context, o Order, who string) (Moved, erro
 		refused = s.gates(ctx, v, current, o, who)
 	}
 	if len(refused) > 0 && !o.Force {
-		err := stopped(v, o, refused)
+		err := gateError(v, o, refused)
 		e := Entry{Time: s.Now().UTC(), Who: who, Action: cmp.Or(o.action, ActionRelease), Tool: o.Tool, Environment: o.Environment, Version: v.Number, Previous: current.Version, Reason: o.Reason}
 		s.record(ctx, e, v, err)
 		return Moved{}, err
@@ -503,7 +503,7 @@ func (s *Service) release(ctx context.Context, o Order, who string) (Moved, erro
 	for _, g := range refused {
 		forced = append(forced, g.Gate)
 	}
-	return s.move(ctx, current, to, Entry{Who: who, Action: cmp.Or(o.action, ActionRelease), Reason: o.Reason, Forced: forced})
+	return s.recordMove(ctx, current, to, Entry{Who: who, Action: cmp.Or(o.action, ActionRelease), Reason: o.Reason, Forced: forced})
 }
 
 // mayShadow returns an error unless a version can run beside another without effects.
@@ -521,7 +521,7 @@ func (s *Service) mayShadow(ctx context.Context, v *Version, current Release) er
 	return nil
 }
 
-func (s *Service) current(ctx context.Context, tool, environment string) (Release, error) {
+func (s *Service) currentRelease(ctx context.Context, tool, environment string) (Release, error) {
 	all, err := s.Store.Releases(ctx)
 	if err != nil {
 		return Release{}, err
@@ -534,8 +534,8 @@ func (s *Service) current(ctx context.Context, tool, environment string) (Releas
 	return Release{Tool: tool, Environment: environment}, nil
 }
 
-// move records a release. Nothing serves it before settle.
-func (s *Service) move(ctx context.Context, from, to Release, e Entry) (Moved, error) {
+// recordMove records a release. It is served only after applyMoves.
+func (s *Service) recordMove(ctx context.Context, from, to Release, e Entry) (Moved, error) {
 	e.Time, e.Tool, e.Environment = s.Now().UTC(), to.Tool, to.Environment
 	e.Version, e.Previous, e.Canary, e.CanaryRule = to.Version, from.Version, to.Canary, to.CanaryRule
 	err := s.Store.MoveRelease(ctx, Move{From: from.Version, FromCanary: from.Canary, To: to, Demoted: cmp.Or(s.Rules().Demoted, StatusDeprecated), Entry: e})
@@ -558,8 +558,9 @@ func (s *Service) move(ctx context.Context, from, to Release, e Entry) (Moved, e
 	return Moved{Release: to, Previous: from.Version, Forced: e.Forced}, nil
 }
 
-// settle makes recorded releases the served ones, and says of each whether it can be called.
-func (s *Service) settle(ctx context.Context, done []Moved) error {
+// applyMoves makes this process serve the recorded releases, and sets in each whether the tool is
+// quarantined.
+func (s *Service) applyMoves(ctx context.Context, done []Moved) error {
 	if len(done) == 0 {
 		return nil
 	}
@@ -581,7 +582,7 @@ func (s *Service) Promote(ctx context.Context, tool string, number int, from, to
 			return Moved{}, err
 		}
 	}
-	r, err := s.current(ctx, tool, from)
+	r, err := s.currentRelease(ctx, tool, from)
 	if err != nil {
 		return Moved{}, err
 	}
@@ -599,13 +600,13 @@ func (s *Service) Promote(ctx context.Context, tool string, number int, from, to
 // Rollback makes an environment serve what it served before, or the given version if it is
 // not zero. Before the first release it served nothing. Rolling back a canary ends it.
 func (s *Service) Rollback(ctx context.Context, tool, environment string, to int, reason, who string) (Moved, error) {
-	current, err := s.released(ctx, tool, environment)
+	current, err := s.requireRelease(ctx, tool, environment)
 	if err != nil {
 		return Moved{}, err
 	}
 	next := Release{Tool: tool, Environment: current.Environment, Version: current.Version}
 	if current.Canary == 0 || to != 0 {
-		served, err := s.served(ctx, tool, current.Environment)
+		served, err := s.servedHistory(ctx, tool, current.Environment)
 		if err != nil {
 			return Moved{}, err
 		}
@@ -619,7 +620,7 @@ func (s *Service) Rollback(ctx context.Context, tool, environment string, to int
 				return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s has never served version %d of %s", current.Environment, to, tool).
 					WithCLIHint("release it: toolroom tool release %s@%d --env %s", tool, to, current.Environment)
 			}
-			if err := withdrawn(v); err != nil {
+			if err := checkWithdrawn(v); err != nil {
 				return Moved{}, err
 			}
 		}
@@ -630,21 +631,21 @@ func (s *Service) Rollback(ctx context.Context, tool, environment string, to int
 // RollbackAll makes an environment serve no version of a tool. Its versions, cases and log
 // stay.
 func (s *Service) RollbackAll(ctx context.Context, tool, environment, reason, who string) (Moved, error) {
-	current, err := s.released(ctx, tool, environment)
+	current, err := s.requireRelease(ctx, tool, environment)
 	if err != nil {
 		return Moved{}, err
 	}
 	return s.moveBack(ctx, current, Release{Tool: tool, Environment: current.Environment}, reason, who)
 }
 
-// released returns the release of a tool to an environment, prod if it is empty, or an error
+// requireRelease returns the release of a tool to an environment, prod if it is empty, or an error
 // if there is none.
-func (s *Service) released(ctx context.Context, tool, environment string) (Release, error) {
+func (s *Service) requireRelease(ctx context.Context, tool, environment string) (Release, error) {
 	environment = cmp.Or(environment, Prod)
 	if err := s.checkEnvironment(environment); err != nil {
 		return Release{}, err
 	}
-	r, err := s.current(ctx, tool, environment)
+	r, err := s.currentRelease(ctx, tool, environment)
 	if err == nil && r.Version == 0 {
 		err = toolroom.Errorf(toolroom.CodeConflict, "%s is not released to %s, so there is nothing to roll back", tool, environment).
 			WithCLIHint("see its history: toolroom tool log %s", tool)
@@ -654,18 +655,18 @@ func (s *Service) released(ctx context.Context, tool, environment string) (Relea
 
 // moveBack records a rollback and makes its release the served one.
 func (s *Service) moveBack(ctx context.Context, from, to Release, reason, who string) (Moved, error) {
-	moved, err := s.move(ctx, from, to, Entry{Who: who, Action: ActionRollback, Reason: reason})
+	moved, err := s.recordMove(ctx, from, to, Entry{Who: who, Action: ActionRollback, Reason: reason})
 	if err != nil {
 		return Moved{}, err
 	}
 	done := []Moved{moved}
-	err = s.settle(ctx, done)
+	err = s.applyMoves(ctx, done)
 	return done[0], err
 }
 
-// served returns the versions that an environment has served, oldest first, without those
+// servedHistory returns the versions that an environment has served, oldest first, without those
 // that were rolled back; the last one is the current one.
-func (s *Service) served(ctx context.Context, tool, environment string) ([]int, error) {
+func (s *Service) servedHistory(ctx context.Context, tool, environment string) ([]int, error) {
 	log, err := s.Store.ReleaseLog(ctx, tool, maxHistory)
 	if err != nil {
 		return nil, err
@@ -676,7 +677,7 @@ func (s *Service) served(ctx context.Context, tool, environment string) ([]int, 
 			continue // a canary began or ended
 		}
 		if e.Action == ActionRollback {
-			stack = back(stack, e.Version)
+			stack = historyUpTo(stack, e.Version)
 			continue
 		}
 		stack = append(stack, e.Version)
@@ -684,9 +685,9 @@ func (s *Service) served(ctx context.Context, tool, environment string) ([]int, 
 	return stack, nil
 }
 
-// back returns the part of a history that ends with the last use of a version before the
-// current one. It is empty if the version is zero, which is in no history.
-func back(served []int, to int) []int {
+// historyUpTo returns the part of a history up to the last use of version to before the current
+// one. It is empty if to is zero, which no history contains.
+func historyUpTo(served []int, to int) []int {
 	for i := len(served) - 2; i >= 0; i-- {
 		if served[i] == to {
 			return served[:i+1]

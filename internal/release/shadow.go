@@ -62,8 +62,8 @@ type ShadowReport struct {
 // shadowRuns is how many of the newest runs a report counts, and differing how many it
 // lists.
 const (
-	shadowRuns = 10_000
-	differing  = 20
+	shadowRuns    = 10_000
+	maxListedRuns = 20
 )
 
 // ShadowReport returns what shadow runs of a version have shown; zero means the canary of
@@ -74,7 +74,7 @@ func (s *Service) ShadowReport(ctx context.Context, tool, environment string, ve
 		return nil, err
 	}
 	if version == 0 {
-		current, err := s.current(ctx, tool, environment)
+		current, err := s.currentRelease(ctx, tool, environment)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (s *Service) ShadowReport(ctx context.Context, tool, environment string, ve
 		if one.Outcome != ShadowSkipped {
 			mine, theirs = append(mine, one.Took), append(theirs, one.BaseTook)
 		}
-		if one.Outcome != ShadowSame && len(r.Differing) < differing {
+		if one.Outcome != ShadowSame && len(r.Differing) < maxListedRuns {
 			r.Differing = append(r.Differing, *one)
 		}
 	}
@@ -120,7 +120,7 @@ func (r *ShadowRun) CompareShadow(base, shadow *toolroom.Result, ignore []string
 	case base.Error != nil && shadow.Error != nil && base.Error.Code == shadow.Error.Code:
 		r.Outcome = ShadowSame
 	case shadow.Error != nil:
-		r.Outcome, r.Differences = ShadowFailed, []string{string(shadow.Error.Code) + ": " + short([]byte(shadow.Error.Message))}
+		r.Outcome, r.Differences = ShadowFailed, []string{string(shadow.Error.Code) + ": " + shorten([]byte(shadow.Error.Message))}
 	case base.Error != nil:
 		r.Outcome = ShadowFixed
 	default:
@@ -163,7 +163,7 @@ func differences(base, shadow any, ignore []string) []string {
 					case inA:
 						out = append(out, at+" is missing")
 					default:
-						out = append(out, at+" is new: "+shown(y))
+						out = append(out, at+" is new: "+formatValue(y))
 					}
 				}
 				return
@@ -179,16 +179,16 @@ func differences(base, shadow any, ignore []string) []string {
 		x, _ := json.Marshal(a) // decoded JSON can always be encoded
 		y, _ := json.Marshal(b)
 		if !sameJSON(x, y) {
-			out = append(out, fmt.Sprintf("%s is %s, and was %s", cmp.Or(path, "the value"), short(y), short(x)))
+			out = append(out, fmt.Sprintf("%s is %s, and was %s", cmp.Or(path, "the value"), shorten(y), shorten(x)))
 		}
 	}
 	walk("", base, shadow)
 	return out
 }
 
-func shown(v any) string {
+func formatValue(v any) string {
 	text, _ := json.Marshal(v)
-	return short(text)
+	return shorten(text)
 }
 
 // ignores reports whether a pattern such as /items/*/id covers a place.

@@ -58,7 +58,7 @@ func (s *Service) Sync(ctx context.Context, uploads []Upload, o SyncOptions, who
 			return nil, err
 		}
 	}
-	from := map[string]planned{}
+	from := map[string]plannedVersion{}
 	for _, u := range uploads {
 		steps, err := s.syncOne(ctx, u, o, who, from)
 		plan = append(plan, steps...)
@@ -69,10 +69,9 @@ func (s *Service) Sync(ctx context.Context, uploads []Upload, o SyncOptions, who
 	return plan, nil
 }
 
-// takenBack returns the note of a version that rollbacks took back from an environment, if
-// nothing was released since: files that are as before must not bring it back. It is empty
-// for every other.
-func (s *Service) takenBack(ctx context.Context, tool, environment string, version int) (string, error) {
+// rollbackNote returns a note if version was rolled back in an environment and nothing was
+// released since: unchanged files must not release it again. Otherwise it returns "".
+func (s *Service) rollbackNote(ctx context.Context, tool, environment string, version int) (string, error) {
 	log, err := s.Store.ReleaseLog(ctx, tool, maxHistory)
 	if err != nil {
 		return "", err
@@ -89,10 +88,10 @@ func (s *Service) takenBack(ctx context.Context, tool, environment string, versi
 	return "", nil
 }
 
-// planned is the version of a tool that a sync has read.
-type planned struct{ file, digest string }
+// plannedVersion is the version of a tool that a sync has read.
+type plannedVersion struct{ file, digest string }
 
-func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who string, from map[string]planned) ([]Step, error) {
+func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who string, from map[string]plannedVersion) ([]Step, error) {
 	found, err := s.Inspect(ctx, u)
 	if err != nil {
 		return nil, err
@@ -117,7 +116,7 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s and %s are both the tool %s, and differ", other.file, file, step.Tool).
 				WithHint("copy the one that is right over the other, give one of the tools another name, or remove one of them")
 		}
-		from[step.Tool] = planned{file, digest}
+		from[step.Tool] = plannedVersion{file, digest}
 		switch {
 		case len(versions) == 0:
 			step.Action, step.Version = StepCreate, 1
@@ -130,18 +129,18 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 			u.Bases[step.Tool] = versions[0].Number
 		default:
 			step.Version = versions[0].Number
-			if withdrawn(versions[0]) != nil {
+			if checkWithdrawn(versions[0]) != nil {
 				step.Note = ", which is deprecated: " + versions[0].Reason
 			}
 		}
 		differs = differs || step.Action != StepNothing
 		if o.Environment != "" && step.Note == "" {
-			r, err := s.current(ctx, step.Tool, o.Environment)
+			r, err := s.currentRelease(ctx, step.Tool, o.Environment)
 			if err != nil {
 				return nil, err
 			}
 			if r.Version != step.Version && !o.Force {
-				if step.Note, err = s.takenBack(ctx, step.Tool, o.Environment, step.Version); err != nil {
+				if step.Note, err = s.rollbackNote(ctx, step.Tool, o.Environment, step.Version); err != nil {
 					return nil, err
 				}
 			}
@@ -199,7 +198,7 @@ func Diff(before, after *Version) string {
 				}
 			}
 		}
-		return out.String() + breaking(before, after)
+		return out.String() + describeBreaks(before, after)
 	}
 	names := map[string]bool{}
 	for _, v := range []*Version{before, after} {
@@ -222,10 +221,10 @@ func Diff(before, after *Version) string {
 			fmt.Fprintf(&out, "%s:\n- %s\n+ %s\n", field.name, field.a, field.b)
 		}
 	}
-	return out.String() + breaking(before, after)
+	return out.String() + describeBreaks(before, after)
 }
 
-func breaking(before, after *Version) string {
+func describeBreaks(before, after *Version) string {
 	breaks := Breaks(&before.Spec, &after.Spec)
 	if len(breaks) == 0 {
 		return ""

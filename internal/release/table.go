@@ -58,7 +58,7 @@ func (t *Table) Choose(spelling, environment string, who toolroom.Identity) (c C
 		return Choice{}, true, e.WithHint("write the whole id, NAMESPACE:%s", readings[0].Name)
 	}
 	tool := matches[0]
-	number, err := numberOf(readings[0].Version)
+	number, err := parseNumber(readings[0].Version)
 	if err != nil {
 		return Choice{}, true, err
 	}
@@ -69,14 +69,14 @@ func (t *Table) Choose(spelling, environment string, who toolroom.Identity) (c C
 		return Choice{tool, t.tools[tool][Prod].Version}, true, nil
 	}
 	if number > 0 {
-		return t.pinned(tool, number, environment, who)
+		return t.chooseNumber(tool, number, environment, who)
 	}
 	if environment == Draft {
 		return Choice{tool, t.newest[tool]}, true, nil
 	}
 	r, ok := t.tools[tool][environment]
 	if !ok {
-		return Choice{}, true, t.unreleased(tool, environment, who)
+		return Choice{}, true, t.unreleasedError(tool, environment, who)
 	}
 	if r.Canary != 0 && !r.Shadow && r.Takes(tool, who) {
 		return Choice{tool, r.Canary}, true, nil
@@ -107,10 +107,10 @@ func (t *Table) match(readings []toolroom.ID) []string {
 	return matches
 }
 
-// pinned returns a version that the caller names. Only versions that were once released can
+// chooseNumber returns a version that the caller names. Only versions that were once released can
 // be called, and by a caller who is bound to an environment, only those that were released
 // there.
-func (t *Table) pinned(tool string, number int, environment string, who toolroom.Identity) (Choice, bool, error) {
+func (t *Table) chooseNumber(tool string, number int, environment string, who toolroom.Identity) (Choice, bool, error) {
 	if number > t.newest[tool] {
 		return Choice{}, true, toolroom.Errorf(toolroom.CodeToolNotFound, "%s has no version %d", tool, number).WithCLIHint("list its versions: toolroom tool show %s", tool)
 	}
@@ -125,7 +125,7 @@ func (t *Table) pinned(tool string, number int, environment string, who toolroom
 	return Choice{tool, number}, true, nil
 }
 
-func (t *Table) unreleased(tool, environment string, who toolroom.Identity) error {
+func (t *Table) unreleasedError(tool, environment string, who toolroom.Identity) error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "%s is not released to %s", tool, environment)
 	if newest := t.newest[tool]; slices.Contains(t.released[tool][newest], environment) {
 		// Without a version, a release would bring back the one that was taken back.
@@ -142,8 +142,8 @@ func (t *Table) unreleased(tool, environment string, who toolroom.Identity) erro
 	return e
 }
 
-// share returns a number from 0 to 99 that is always the same for one caller and tool.
-func share(tool string, who toolroom.Identity) int {
+// callerPercent returns a number from 0 to 99 that is always the same for one caller and tool.
+func callerPercent(tool string, who toolroom.Identity) int {
 	h := fnv.New32a()
 	h.Write([]byte(tool + "\x00" + who.String()))
 	return int(h.Sum32() % 100)
@@ -160,8 +160,8 @@ func (t *Table) Serving() []Choice {
 	return out
 }
 
-// Elsewhere returns a served version of each function that prod does not serve.
-func (t *Table) Elsewhere() []Choice {
+// ServedOutsideProd returns a served version of each function that prod does not serve.
+func (t *Table) ServedOutsideProd() []Choice {
 	var out []Choice
 	for _, id := range t.ids {
 		if _, ok := t.tools[id][Prod]; ok || len(t.tools[id]) == 0 || t.sources[id] != "" {

@@ -50,7 +50,7 @@ func (s *Service) TestCases(ctx context.Context, v *Version) ([]Outcome, error) 
 			began := s.Now()
 			within := ctx
 			if len(c.Fakes) > 0 {
-				within = s.Fake(ctx, c.answers())
+				within = s.Fake(ctx, c.fakeAnswers())
 			}
 			r := s.Try(within, v.Tool, v.Number, toolroom.Call{Arguments: c.Arguments, MaxOutput: -1})
 			problem := c.judge(r)

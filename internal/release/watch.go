@@ -66,8 +66,8 @@ func (s *Service) Watch(ctx context.Context, e Entry, judged int) (v *Verdict, c
 	if !narrower {
 		list = slices.DeleteFunc(list, isRefused)
 	}
-	size, _ := look(len(list))
-	if last, _ := look(judged); size == 0 || size == last {
+	size, _ := lastLook(len(list))
+	if last, _ := lastLook(judged); size == 0 || size == last {
 		return nil, len(list), nil
 	}
 	v, err = s.judge(ctx, e, version, base, list, narrower)
@@ -95,7 +95,7 @@ func narrower(before, after json.RawMessage) bool {
 	x, y := tree(before), tree(after)
 	dropWords(x)
 	dropWords(y)
-	return !reflect.DeepEqual(x, y) && !grown(x, y, true)
+	return !reflect.DeepEqual(x, y) && !onlyGrows(x, y, true)
 }
 
 // dropWords removes from a schema what only tells people about it.
@@ -119,7 +119,7 @@ func dropWords(v any) {
 
 // NextLook returns at how many calls a version is judged next, after so many.
 func NextLook(calls int) int {
-	size, _ := look(calls)
+	size, _ := lastLook(calls)
 	return max(2*size, firstLook)
 }
 
@@ -137,7 +137,7 @@ func (s *Service) judge(ctx context.Context, e Entry, version, base int, calls [
 		return nil, nil
 	}
 	v.Version, v.Base = version, base
-	current, err := s.current(ctx, e.Tool, e.Environment)
+	current, err := s.currentRelease(ctx, e.Tool, e.Environment)
 	if err != nil {
 		return nil, err
 	}
@@ -149,17 +149,17 @@ func (s *Service) judge(ctx context.Context, e Entry, version, base int, calls [
 	if e.Canary == 0 { // with a canary, the base is served already
 		back, err := s.Pick(ctx, e.Tool, base)
 		if err == nil {
-			err = withdrawn(back)
+			err = checkWithdrawn(back)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s; it is not taken back: %w", reason, err)
 		}
 	}
-	moved, err := s.move(ctx, current, next, Entry{Who: Watcher, Action: ActionRollback, Reason: reason, Verdict: v})
+	moved, err := s.recordMove(ctx, current, next, Entry{Who: Watcher, Action: ActionRollback, Reason: reason, Verdict: v})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.settle(ctx, []Moved{moved}); err != nil {
+	if err := s.applyMoves(ctx, []Moved{moved}); err != nil {
 		return nil, err
 	}
 	return v, nil

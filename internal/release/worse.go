@@ -66,7 +66,7 @@ const firstLook = 3
 
 // Look returns the size of the last look at n calls, and its number from 0; size is zero if
 // there are too few.
-func look(n int) (size, number int) {
+func lastLook(n int) (size, number int) {
 	for s := firstLook; s <= n; s *= 2 {
 		size, number = s, number+1
 	}
@@ -80,7 +80,7 @@ func look(n int) (size, number int) {
 // (1-confidence)/2^(k+2), so all looks together with 1-confidence at most. Latency counts as
 // worse only if the median is also Slower times that of the base.
 func Worse(calls, base []Observation, confidence, slower float64) *Verdict {
-	size, number := look(len(calls))
+	size, number := lastLook(len(calls))
 	if size == 0 || len(base) == 0 {
 		return nil
 	}
@@ -91,7 +91,7 @@ func Worse(calls, base []Observation, confidence, slower float64) *Verdict {
 		v.What, v.Test, v.P = "errors", TestFisher, p
 		return v
 	}
-	mine, theirs := runs(calls), runs(base)
+	mine, theirs := durations(calls), durations(base)
 	if len(mine) < firstLook || len(theirs) < firstLook {
 		return nil
 	}
@@ -115,7 +115,7 @@ func failures(all []Observation) (n int) {
 	return n
 }
 
-func runs(all []Observation) []time.Duration {
+func durations(all []Observation) []time.Duration {
 	var out []time.Duration
 	for _, o := range all {
 		if !o.Failed && o.Run > 0 {

@@ -187,7 +187,7 @@ func (s *Server) diffVersions(ctx context.Context, in *diffInput) (*jsonOutput[v
 	if err != nil {
 		return nil, err
 	}
-	before, after, err := r.Compared(ctx, tool, in.From, number)
+	before, after, err := r.VersionsToCompare(ctx, tool, in.From, number)
 	if err != nil {
 		return nil, err
 	}
