@@ -108,7 +108,7 @@ func Classify(addr netip.Addr) Class {
 	if addr.Is4() {
 		return Public
 	}
-	carried, ok := carriedIPv4(addr)
+	carried, ok := embeddedIPv4(addr)
 	switch {
 	case nat64.Contains(addr):
 		return Classify(carried)
@@ -124,8 +124,8 @@ func Classify(addr netip.Addr) Class {
 	}
 }
 
-// carriedIPv4 returns the IPv4 address in an IPv6 address.
-func carriedIPv4(addr netip.Addr) (netip.Addr, bool) {
+// embeddedIPv4 returns the IPv4 address in an IPv6 address.
+func embeddedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	b := addr.As16()
 	switch {
 	case addr.Is4In6(), nat64.Contains(addr), compatible.Contains(addr):

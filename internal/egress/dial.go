@@ -25,7 +25,7 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 	if err != nil || network != "tcp" && network != "tcp4" && network != "tcp6" {
 		return nil, target{host: address}.refusal("", "only TCP connections to host:port are allowed")
 	}
-	t, err := g.read(host, parsePort(portText))
+	t, err := g.parseTarget(host, parsePort(portText))
 	if err != nil {
 		return nil, err
 	}
@@ -83,13 +83,13 @@ func (g *Guard) proxied(u *url.URL) bool {
 	if g.proxy == nil {
 		return false
 	}
-	t, _ := g.readURL(u)
+	t, _ := g.parseURLTarget(u)
 	return t.class != Loopback
 }
 
 // RoundTrip sends one request if its address is allowed.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	to, err := t.guard.readURL(r.URL)
+	to, err := t.guard.parseURLTarget(r.URL)
 	if err == nil && t.guard.proxied(r.URL) {
 		err = t.guard.judgeProxied(r.Context(), to)
 	}
@@ -106,7 +106,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// body is that of a response. It never ends as if it were whole after the request's context
+// body is the body of a response. It never ends as if it were whole after the request's context
 // has ended: a server or proxy that saw the end may have closed it early.
 type body struct {
 	io.ReadCloser

@@ -155,7 +155,7 @@ func (g *Guard) mayBeLocal(t target) bool {
 // IsLocal reports whether a URL names a server of WithLocal.
 func (g *Guard) IsLocal(u *url.URL) bool {
 	t := target{host: u.Hostname(), port: portOf(u)}
-	t.name, t.addr, _ = readHost(t.host) // a form that is refused has no name, and is not plain loopback
+	t.name, t.addr, _ = parseHost(t.host) // a form that is refused has no name, and is not plain loopback
 	return g.isLocal(t)
 }
 
@@ -176,10 +176,10 @@ func (g *Guard) Within(entries []string) (*Guard, error) {
 	return &narrow, nil
 }
 
-// Refusing returns a guard that also refuses entries. If one of them is a name, it refuses
+// Denying returns a guard that also refuses entries. If one of them is a name, it refuses
 // every address that is not given by name, except those of WithOwn. A nil g is the zero
 // Guard. The error names the first invalid entry.
-func (g *Guard) Refusing(entries []string) (*Guard, error) {
+func (g *Guard) Denying(entries []string) (*Guard, error) {
 	if g == nil {
 		g = &Guard{}
 	}
@@ -201,7 +201,7 @@ func (g *Guard) outside(t target) bool {
 	})
 }
 
-func (t target) notListed() error {
+func (t target) notListedError() error {
 	return t.refusal("", "it is not in the program's list of hosts").
 		WithHint("add %q to its list of hosts: sandbox.hosts of a source, --egress of a program", net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port))))
 }
@@ -239,11 +239,11 @@ type target struct {
 	class Class // empty while the address is not known
 }
 
-// read parses a host and port, and checks everything that is known before a lookup.
-func (g *Guard) read(host string, port uint16) (target, error) {
+// parseTarget parses a host and port, and checks everything that is known before a lookup.
+func (g *Guard) parseTarget(host string, port uint16) (target, error) {
 	t := target{host: host, port: port}
 	var reason error
-	t.name, t.addr, reason = readHost(host)
+	t.name, t.addr, reason = parseHost(host)
 	if t.addr.IsValid() {
 		t.class = Classify(t.addr)
 	} else {
@@ -278,11 +278,11 @@ func (g *Guard) isOwn(t target) bool {
 // other names are checked at dial.
 func (g *Guard) judgeName(t target) error {
 	if g.outside(t) {
-		return t.notListed()
+		return t.notListedError()
 	}
 	for _, r := range g.deny {
 		if r.matches(t) {
-			return t.denied(r)
+			return t.deniedError(r)
 		}
 	}
 	if g.closed && !g.isOwn(t) && !slices.ContainsFunc(g.allow, func(r rule) bool { return r.name == "" || r.matches(t) }) {
@@ -294,11 +294,11 @@ func (g *Guard) judgeName(t target) error {
 // judge checks a target whose address or class is known.
 func (g *Guard) judge(t target) error {
 	if g.outside(t) {
-		return t.notListed()
+		return t.notListedError()
 	}
 	for _, r := range g.deny {
 		if r.refuses(t) {
-			return t.denied(r)
+			return t.deniedError(r)
 		}
 	}
 	if g.isLocal(t) {
@@ -321,7 +321,7 @@ func (g *Guard) judge(t target) error {
 		e := t.refusal(t.allowEntry(), fmt.Sprintf("no process of yours listens on port %d, and this machine's own servers are refused by default", t.port))
 		return e.WithHint("if you have just started it, wait until process:output shows that it listens, and try again; for a server of this machine, %s", e.Hint)
 	case t.class != Public:
-		return t.refusal(t.allowEntry(), t.whatItIs()+", which is refused by default")
+		return t.refusal(t.allowEntry(), t.describe()+", which is refused by default")
 	case g.closed:
 		return t.refusal(t.allowEntry(), "egress is closed and no entry allows it")
 	default:
@@ -329,8 +329,8 @@ func (g *Guard) judge(t target) error {
 	}
 }
 
-// whatItIs describes the target's class, and its address if a name was given.
-func (t target) whatItIs() string {
+// describe describes the target's class, and its address if a name was given.
+func (t target) describe() string {
 	switch {
 	case t.name != "" && t.addr.IsValid():
 		return fmt.Sprintf("it resolves to %s, a %s address", t.addr, t.class)
@@ -349,7 +349,7 @@ func (t target) allowEntry() string {
 	}
 }
 
-func (t target) denied(r rule) error {
+func (t target) deniedError(r rule) error {
 	e := toolroom.Errorf(toolroom.CodeDenied, "%s may not be reached: egress.deny contains %q", t.host, r.text)
 	e.Details = t.details()
 	return e.WithHint("egress.deny takes precedence over egress.allow; remove the entry from toolroom.yaml to reach %s", t.host)
@@ -379,8 +379,8 @@ func (t target) details() map[string]any {
 	return d
 }
 
-// readURL checks the form of a URL.
-func (g *Guard) readURL(u *url.URL) (target, error) {
+// parseURLTarget checks the form of a URL.
+func (g *Guard) parseURLTarget(u *url.URL) (target, error) {
 	t := target{host: u.Hostname(), port: portOf(u)}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -390,7 +390,7 @@ func (g *Guard) readURL(u *url.URL) (target, error) {
 	case u.Opaque != "":
 		return t, t.refusal("", "the address has no host")
 	}
-	return g.read(t.host, t.port)
+	return g.parseTarget(t.host, t.port)
 }
 
 // CheckURL reports in advance whether a URL may be reached. It looks up the name: all of
@@ -402,7 +402,7 @@ func (g *Guard) CheckURL(ctx context.Context, address string) error {
 		// The URL may contain a secret, which the text of err would repeat.
 		return target{host: "the address"}.refusal("", "it is not a valid URL")
 	}
-	t, err := g.readURL(u)
+	t, err := g.parseURLTarget(u)
 	if err != nil {
 		return err
 	}
@@ -428,9 +428,9 @@ func (g *Guard) judgeAddr(t target, addr netip.Addr) error {
 	return g.judge(t)
 }
 
-// offline matches what programs print if they find no name server.
-var offline = regexp.MustCompile(`(?i)could not resolve|name resolution|getaddrinfo|EAI_AGAIN|no such host|name or service not known|network is unreachable|dial tcp: lookup|unable to resolve`)
+// offlineOutput matches what programs print if they find no name server.
+var offlineOutput = regexp.MustCompile(`(?i)could not resolve|name resolution|getaddrinfo|EAI_AGAIN|no such host|name or service not known|network is unreachable|dial tcp: lookup|unable to resolve`)
 
 // LacksNetwork reports whether the output of a program says that it failed for want of a
 // network.
-func LacksNetwork(output string) bool { return offline.MatchString(output) }
+func LacksNetwork(output string) bool { return offlineOutput.MatchString(output) }

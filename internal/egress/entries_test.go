@@ -56,7 +56,7 @@ func TestAnEntrySaysWhichHostsItNames(t *testing.T) {
 func TestAGuardThatRefusesMoreRefusesNothingLess(t *testing.T) {
 	t.Parallel()
 	base := guard(t, egress.Policy{Allow: []string{"loopback"}, Deny: []string{"127.0.0.3"}})
-	narrow, err := base.Refusing([]string{"127.0.0.2"})
+	narrow, err := base.Denying([]string{"127.0.0.2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestAGuardThatRefusesMoreRefusesNothingLess(t *testing.T) {
 	if err := base.CheckURL(t.Context(), "http://127.0.0.2/"); err != nil {
 		t.Errorf("the guard itself has changed: %v", err)
 	}
-	named, err := base.Refusing([]string{"*.evil.example"})
+	named, err := base.Denying([]string{"*.evil.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,9 +76,9 @@ func TestAGuardThatRefusesMoreRefusesNothingLess(t *testing.T) {
 		t.Error("an address passes beside a refused name, which may lead there")
 	}
 	resolver, _ := dnstest.Serve(t, map[string][]string{"good.example": {"93.184.215.14"}})
-	both, err := guard(t, egress.Policy{Resolver: resolver}).Refusing([]string{"*.evil.example"})
+	both, err := guard(t, egress.Policy{Resolver: resolver}).Denying([]string{"*.evil.example"})
 	if err == nil {
-		both, err = both.Refusing([]string{"10.0.0.0/8"})
+		both, err = both.Denying([]string{"10.0.0.0/8"})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestAGuardThatRefusesMoreRefusesNothingLess(t *testing.T) {
 	if err := both.CheckURL(t.Context(), "http://93.184.215.14/"); err == nil {
 		t.Error("an address passes beside a name that an earlier list refused")
 	}
-	if _, err := (*egress.Guard)(nil).Refusing([]string{"a b"}); err == nil {
+	if _, err := (*egress.Guard)(nil).Denying([]string{"a b"}); err == nil {
 		t.Error("an invalid entry is taken")
 	}
 }
@@ -105,7 +105,7 @@ func TestAnOwnServiceIsItsHostAndItsPort(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	named, err := guard(t, egress.Policy{Allow: []string{"loopback"}}).WithOwn(parse(t, "http://127.0.0.1:8082")).Refusing([]string{"*.evil.example"})
+	named, err := guard(t, egress.Policy{Allow: []string{"loopback"}}).WithOwn(parse(t, "http://127.0.0.1:8082")).Denying([]string{"*.evil.example"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,15 +32,15 @@ func classOfName(name string) Class {
 // IsPlainHost reports whether a host is a name or address in the form that the guard
 // accepts.
 func IsPlainHost(host string) bool {
-	_, _, err := readHost(host)
+	_, _, err := parseHost(host)
 	return err == nil
 }
 
-// readHost accepts a host in one plain form only: a name in ASCII, or an address as
+// parseHost accepts a host in one plain form only: a name in ASCII, or an address as
 // [netip.Addr] writes it. It refuses every other form that some resolver or library
 // understands as an address, because the code that checks a host and the code that dials
 // it must not understand it differently.
-func readHost(host string) (name string, addr netip.Addr, err error) {
+func parseHost(host string) (name string, addr netip.Addr, err error) {
 	switch {
 	case host == "":
 		return "", addr, errors.New("it has no host")
@@ -48,7 +48,7 @@ func readHost(host string) (name string, addr netip.Addr, err error) {
 		return "", addr, errors.New("the host is longer than 253 characters")
 	}
 	if strings.Contains(host, ":") {
-		return readIPv6(host)
+		return parseIPv6(host)
 	}
 	for i := range len(host) {
 		switch c := host[i]; {
@@ -77,7 +77,7 @@ func readHost(host string) (name string, addr netip.Addr, err error) {
 	return name, addr, nil
 }
 
-func readIPv6(host string) (string, netip.Addr, error) {
+func parseIPv6(host string) (string, netip.Addr, error) {
 	addr, err := netip.ParseAddr(host)
 	switch {
 	case err != nil:
@@ -85,7 +85,7 @@ func readIPv6(host string) (string, netip.Addr, error) {
 	case addr.Zone() != "":
 		return "", addr, errors.New("the address names a network interface")
 	}
-	if _, carries := carriedIPv4(addr); carries && !addr.IsLoopback() && !addr.IsUnspecified() {
+	if _, carries := embeddedIPv4(addr); carries && !addr.IsLoopback() && !addr.IsUnspecified() {
 		return "", addr, errors.New("the address is an IPv6 form of an IPv4 address")
 	}
 	return "", addr, nil

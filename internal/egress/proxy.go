@@ -53,7 +53,7 @@ func ServeProxy(listener net.Listener, guard *Guard, log *slog.Logger, refused f
 		// Close does not end a connection that has switched protocols.
 		BaseContext: func(net.Listener) context.Context { return ended },
 	}
-	go func() { _ = server.Serve(&limited{listener, make(chan struct{}, MaxConnections)}) }() // ends with Close
+	go func() { _ = server.Serve(&limitedListener{listener, make(chan struct{}, MaxConnections)}) }() // ends with Close
 	go func() {
 		<-done
 		end()
@@ -126,14 +126,14 @@ func closeWrite(c net.Conn) {
 	c.Close()
 }
 
-// limited is a listener with a limited number of open connections. Unlike that of package
+// limitedListener is a listener with a limited number of open connections. Unlike that of package
 // netutil it keeps CloseWrite.
-type limited struct {
+type limitedListener struct {
 	net.Listener
 	open chan struct{}
 }
 
-func (l *limited) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	l.open <- struct{}{} // the end of the server closes all connections, and so this goes on
 	c, err := l.Listener.Accept()
 	if err != nil {

@@ -48,7 +48,7 @@ func parseRule(text string) (rule, error) {
 		host = strings.TrimSuffix(inner, "]")
 	}
 	host, r.below = strings.CutPrefix(host, "*.")
-	name, addr, err := readHost(host)
+	name, addr, err := parseHost(host)
 	switch {
 	case err != nil:
 		return r, fmt.Errorf("%q is not a host, *.domain, host:port, address, block like 10.0.0.0/8 or class (loopback, private, shared, link-local, metadata): %w", text, err)
@@ -85,7 +85,7 @@ func (r rule) refuses(t target) bool {
 	if r.matches(t) {
 		return true
 	}
-	carried, ok := carriedIPv4(t.addr)
+	carried, ok := embeddedIPv4(t.addr)
 	t.addr = carried
 	return ok && r.matches(t)
 }
@@ -120,7 +120,7 @@ func ParseHosts(entry string) (func(hostPort string) bool, error) {
 		if err != nil {
 			return false
 		}
-		t, _ := (&Guard{}).read(host, parsePort(port)) // ignore whether it would be allowed
+		t, _ := (&Guard{}).parseTarget(host, parsePort(port)) // ignore whether it would be allowed
 		return r.matches(t)
 	}, nil
 }

@@ -19,7 +19,7 @@ func (g *Guard) Tunnel(ctx context.Context, address string) (net.Conn, error) {
 	if !g.proxied(u) {
 		return g.DialContext(ctx, "tcp", address)
 	}
-	t, err := g.readURL(u)
+	t, err := g.parseURLTarget(u)
 	if err == nil {
 		err = g.judgeProxied(ctx, t)
 	}
@@ -50,18 +50,18 @@ func (g *Guard) connect(ctx context.Context, address string) (net.Conn, error) {
 		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
 	r := bufio.NewReader(conn)
-	if err := askToConnect(conn, r, request); err != nil {
+	if err := sendConnect(conn, r, request); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	if r.Buffered() > 0 {
-		return &begun{conn, r}, nil
+		return &bufferedConn{conn, r}, nil
 	}
 	return conn, nil
 }
 
-// askToConnect sends a CONNECT request and reads the proxy's answer from r.
-func askToConnect(conn net.Conn, r *bufio.Reader, request *http.Request) error {
+// sendConnect sends a CONNECT request and reads the proxy's answer from r.
+func sendConnect(conn net.Conn, r *bufio.Reader, request *http.Request) error {
 	if err := request.Write(conn); err != nil {
 		return err
 	}
@@ -72,17 +72,17 @@ func askToConnect(conn net.Conn, r *bufio.Reader, request *http.Request) error {
 	return err
 }
 
-// begun is a connection of whose data some was read with the proxy's answer: servers of
+// bufferedConn is a connection some of whose data was read with the proxy's answer: servers of
 // protocols such as SSH and SMTP speak first.
-type begun struct {
+type bufferedConn struct {
 	net.Conn
 	r *bufio.Reader
 }
 
-func (c *begun) Read(p []byte) (int, error) { return c.r.Read(p) }
+func (c *bufferedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
 
 // CloseWrite closes one direction of the connection.
-func (c *begun) CloseWrite() error {
+func (c *bufferedConn) CloseWrite() error {
 	closeWrite(c.Conn)
 	return nil
 }

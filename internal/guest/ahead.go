@@ -9,18 +9,18 @@ import (
 	"syscall"
 )
 
-// prepareAhead prepares for a program that will come later, see [AheadEnv]. First it
+// prepareAhead prepares for a program that will arrive later, see [AheadEnv]. First it
 // runs a shell that does nothing, so that the program does not wait for what the
-// sandbox does once, at its first process; under gVisor that is some 10 ms of 25.
-// Then it prepares an interpreter, as for [HoldEnv]. begun is closed when the program
-// has come.
+// sandbox does only for its first process; under gVisor that is some 10 ms of 25. Then
+// it prepares an interpreter, as for [HoldEnv]. begun is closed when the program has
+// arrived.
 func (r *run) prepareAhead(ctx context.Context, begun <-chan struct{}) {
-	r.rehearse(ctx, begun)
+	r.warmUp(ctx, begun)
 	close(r.prepared)
 	<-ctx.Done() // child processes end with this goroutine's thread
 }
 
-func (r *run) rehearse(ctx context.Context, begun <-chan struct{}) {
+func (r *run) warmUp(ctx context.Context, begun <-chan struct{}) {
 	if isClosed(begun) {
 		return
 	}
@@ -45,20 +45,20 @@ func isClosed(c <-chan struct{}) bool {
 
 // takePrepared returns the prepared interpreter if it suits this program. If it does
 // not, [run.release] ends it.
-func (r *run) takePrepared() *interpreting {
+func (r *run) takePrepared() *interpreterProcess {
 	if r.program.Language != aheadLanguage() || len(r.program.Env) > 0 {
 		return nil
 	}
 	<-r.prepared
-	if r.ahead != nil && r.ahead.gone() {
+	if r.ahead != nil && r.ahead.hasEnded() {
 		r.ahead.end()
 		r.ahead = nil // the program starts its own
 	}
 	return r.ahead
 }
 
-// gone reports whether a waiting interpreter has ended. It sends nothing while it waits.
-func (i *interpreting) gone() bool {
+// hasEnded reports whether a waiting interpreter has ended. It sends nothing while it waits.
+func (i *interpreterProcess) hasEnded() bool {
 	conn, ok := i.stream.(syscall.Conn)
 	if !ok {
 		return false
@@ -75,9 +75,9 @@ func (i *interpreting) gone() bool {
 	return gone
 }
 
-// release ends a prepared interpreter that does not suit the program. It is called
+// discardPrepared ends a prepared interpreter that does not suit the program. It is called
 // after the program has started, so as not to delay it.
-func (r *run) release() {
+func (r *run) discardPrepared() {
 	if <-r.prepared; r.ahead != nil {
 		r.ahead.end()
 	}

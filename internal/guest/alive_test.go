@@ -13,25 +13,25 @@ func TestAGuestEndsOnceItsServerIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := time.Time{}
 		began := time.Now()
-		w := newWatch(AliveTimeout, func() { ended = time.Now() })
+		w := newWatchdog(AliveTimeout, func() { ended = time.Now() })
 		for range 10 {
 			time.Sleep(AliveTimeout - time.Second)
-			w.sign()
+			w.noteActivity()
 		}
-		w.pause(time.Minute) // the program takes nothing for a while
+		w.extend(time.Minute) // the program takes nothing for a while
 		time.Sleep(AliveTimeout + time.Second)
 		synctest.Wait()
 		if !ended.IsZero() {
 			t.Fatalf("it ended after %v though its server lives", ended.Sub(began))
 		}
-		w.sign()
+		w.noteActivity()
 		time.Sleep(AliveTimeout)
 		synctest.Wait()
 		if ended.IsZero() {
 			t.Error("it lives on without a server")
 		}
 	})
-	var none *watch
-	none.sign()
-	none.pause(time.Second)
+	var none *watchdog
+	none.noteActivity()
+	none.extend(time.Second)
 }

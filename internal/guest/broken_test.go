@@ -20,13 +20,13 @@ func TestABrokenStreamIsNotToldAsACancel(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fmt.Errorf("%w: text is not UTF-8", errBroken))
-	f := new(run).crash(ctx, "python", cmd.ProcessState)
+	f := new(run).crashFailure(ctx, "python", cmd.ProcessState)
 	if f.Kind != bridge.FailProgram || !strings.Contains(f.Message, "text is not UTF-8") {
 		t.Errorf("got %s: %s", f.Kind, f.Message)
 	}
 	ctx, cancel = context.WithCancelCause(t.Context())
 	cancel(nil)
-	if f := new(run).crash(ctx, "python", cmd.ProcessState); f.Kind != bridge.FailCancelled {
+	if f := new(run).crashFailure(ctx, "python", cmd.ProcessState); f.Kind != bridge.FailCancelled {
 		t.Errorf("got %s: %s", f.Kind, f.Message)
 	}
 }
@@ -41,7 +41,7 @@ func TestTheLimitThatAKilledProgramExceededIsNamed(t *testing.T) {
 		cmd := exec.Command("sh", "-c", c.script)
 		_ = cmd.Run()
 		r := &run{program: bridge.Program{Limits: bridge.Limits{CPU: 1000}}}
-		if f := r.crash(t.Context(), "sh", cmd.ProcessState); f.Limit != c.limit {
+		if f := r.crashFailure(t.Context(), "sh", cmd.ProcessState); f.Limit != c.limit {
 			t.Errorf("%s: the limit is %q: %s (%s)", c.script, f.Limit, f.Message, cmd.ProcessState)
 		}
 	}

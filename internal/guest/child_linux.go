@@ -19,9 +19,9 @@ func childAttributes() *syscall.SysProcAttr {
 // peakMemory returns the peak in bytes; the kernel counts KiB (getrusage(2)).
 func peakMemory(r *syscall.Rusage) int64 { return r.Maxrss << 10 }
 
-// noCore turns core dumps off, for a sandbox that cannot. The kernel takes 1 to mean none:
+// disableCoreDumps turns core dumps off, for a sandbox that cannot. The kernel takes 1 to mean none:
 // with 0 the machine's handler, which is no process of the sandbox, would still run.
-func noCore() error {
+func disableCoreDumps() error {
 	var now syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_CORE, &now); err != nil || now.Max < 1 {
 		return err
@@ -29,9 +29,9 @@ func noCore() error {
 	return syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{Cur: 1, Max: 1})
 }
 
-// hide protects this process's memory, files and initial environment, which still
+// protectProcess protects this process's memory, files and initial environment, which still
 // contains the token, from programs of the same user.
-func hide() error {
+func protectProcess() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("hide the guest's memory: %w", err)
 	}

@@ -12,8 +12,8 @@ func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgi
 // BSD).
 func peakMemory(r *syscall.Rusage) int64 { return r.Maxrss }
 
-// hide does nothing: on other systems no sandbox is shared by a guest and a
+// protectProcess does nothing: on other systems no sandbox is shared by a guest and a
 // program.
-func hide() error { return nil }
+func protectProcess() error { return nil }
 
-func noCore() error { return nil }
+func disableCoreDumps() error { return nil }

@@ -15,9 +15,9 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// command runs a shell script, or a command with its arguments. The program calls
+// runCommand runs a shell script, or a command with its arguments. The program calls
 // tools with the command `tool` (see [CallTool]).
-func (r *run) command(ctx context.Context) error {
+func (r *run) runCommand(ctx context.Context) error {
 	argv := r.program.Command
 	if err := r.writeFiles(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (r *run) command(ctx context.Context) error {
 		return r.fail(&bridge.Failure{Kind: bridge.FailSyntax, Message: "the command is empty: give at least its name"}, 2)
 	}
 	if r.program.Attached {
-		return r.attached(ctx, argv)
+		return r.runAttached(ctx, argv)
 	}
 	calls, env, err := r.serveTools(ctx)
 	if err != nil {
@@ -43,15 +43,15 @@ func (r *run) command(ctx context.Context) error {
 	cmd := r.newCommand(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(append(cmd.Env, r.program.Env...), env...)
 	cmd.Stdin = bytes.NewReader(r.program.Stdin)
-	wait, err := r.begin(cmd)
-	go r.release()
+	wait, err := r.startCommand(cmd)
+	go r.discardPrepared()
 	if err != nil {
-		return r.notStarted(argv[0], err)
+		return r.reportStartError(argv[0], err)
 	}
-	return r.ended(ctx, argv[0], wait())
+	return r.reportEnd(ctx, argv[0], wait())
 }
 
-func (r *run) notStarted(program string, err error) error {
+func (r *run) reportStartError(program string, err error) error {
 	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("cannot start %s: %v", program, err)}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		f.Kind, f.Message = bridge.FailUnsupported, fmt.Sprintf("this sandbox has no program %s", program)
@@ -59,10 +59,10 @@ func (r *run) notStarted(program string, err error) error {
 	return r.fail(f, 127)
 }
 
-// ended reports how a command has ended.
-func (r *run) ended(ctx context.Context, program string, state *os.ProcessState) error {
+// reportEnd reports how a command has ended.
+func (r *run) reportEnd(ctx context.Context, program string, state *os.ProcessState) error {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return r.fail(r.crash(ctx, program, state), 128+int(status.Signal()))
+		return r.fail(r.crashFailure(ctx, program, state), 128+int(status.Signal()))
 	}
 	usage := bridge.Map{{Key: "cpu", Value: (state.UserTime() + state.SystemTime()).Milliseconds()}}
 	if used, ok := state.SysUsage().(*syscall.Rusage); ok {

@@ -48,14 +48,14 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 		defer proxy.Close()
 	}
 	if o.Hold {
-		if err := r.hold(ctx, stream); err != nil {
+		if err := r.waitForRelease(ctx, stream); err != nil {
 			return ignoreEOF(err)
 		}
 	}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: "toolroom-guest"}}
 	if o.Alive {
 		hello = append(hello, bridge.Member{Key: "alive", Value: true})
-		r.watch = newWatch(AliveTimeout, func() { os.Exit(1) }) // what it started ends with the first process of a sandbox
+		r.watch = newWatchdog(AliveTimeout, func() { os.Exit(1) }) // what it started ends with the first process of a sandbox
 	}
 	if err := server.Write(bridge.Frame{Kind: bridge.Hello, Token: o.Token, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
@@ -101,13 +101,13 @@ type run struct {
 	start   bridge.Frame
 	program bridge.Program
 	work    string
-	ahead   *interpreting // prepared before the program came, or nil; valid once prepared is closed
-	env     []string      // the program's additional environment
-	lines   *bridge.Lines // connections to the outside, or nil
+	ahead   *interpreterProcess // prepared before the program came, or nil; valid once prepared is closed
+	env     []string            // the program's additional environment
+	lines   *bridge.Lines       // connections to the outside, or nil
 
 	prepared chan struct{}
 	children children
-	watch    *watch // of the server, or nil
+	watch    *watchdog // of the server, or nil
 
 	mu      sync.Mutex
 	child   *bridge.Wire // an interpreter that speaks the bridge protocol itself
@@ -142,7 +142,7 @@ func (r *run) listen() error {
 				return fmt.Errorf("%w: %w", errBroken, err)
 			}
 		case child != nil:
-			r.watch.pause(time.Duration(r.program.Limits.WithDefaults().Wall) * time.Millisecond)
+			r.watch.extend(time.Duration(r.program.Limits.WithDefaults().Wall) * time.Millisecond)
 			_ = child.Write(f) // the goroutine that waits for the child notices if it has ended
 		case answer != nil && f.Kind == bridge.Result:
 			answer <- f
@@ -155,8 +155,8 @@ func (r *run) send(kind bridge.Kind, id uint64, body bridge.Map) error {
 	return r.server.Write(bridge.Frame{Kind: kind, ID: id, Token: r.start.Token, Body: body})
 }
 
-// ask sends a request to the server and waits for its result.
-func (r *run) ask(ctx context.Context, kind bridge.Kind, body bridge.Map) (bridge.Map, error) {
+// request sends a request to the server and waits for its result.
+func (r *run) request(ctx context.Context, kind bridge.Kind, body bridge.Map) (bridge.Map, error) {
 	answer := make(chan bridge.Frame, 1)
 	r.mu.Lock()
 	r.next++
@@ -180,7 +180,7 @@ func (r *run) execute(ctx context.Context) error {
 	case "python", "javascript", "wasm":
 		return r.interpret(ctx, ahead)
 	case "shell", "command":
-		return r.command(ctx)
+		return r.runCommand(ctx)
 	}
 	return r.fail(&bridge.Failure{
 		Kind:    bridge.FailUnsupported,

@@ -14,10 +14,10 @@ import (
 // one that takes longest to start.
 func aheadLanguage() string { return cmp.Or(os.Getenv(AheadLanguageEnv), "python") }
 
-// hold prepares an interpreter, if there is one, writes [Held], and returns when it
+// waitForRelease prepares an interpreter, if there is one, writes [Held], and returns when it
 // has read a byte. The driver may take a snapshot of the sandbox at this point and
 // start it many times, so everything that must differ between runs is made later.
-func (r *run) hold(ctx context.Context, stream io.ReadWriter) (err error) {
+func (r *run) waitForRelease(ctx context.Context, stream io.ReadWriter) (err error) {
 	if r.ahead, err = r.prepare(ctx); err != nil {
 		return err
 	}
@@ -30,8 +30,8 @@ func (r *run) hold(ctx context.Context, stream io.ReadWriter) (err error) {
 
 // prepare starts an interpreter that waits for its program. It returns nil if there
 // is no interpreter, or if its limits depend on the program.
-func (r *run) prepare(ctx context.Context) (*interpreting, error) {
-	path := find(aheadLanguage())
+func (r *run) prepare(ctx context.Context) (*interpreterProcess, error) {
+	path := findInterpreter(aheadLanguage())
 	if path == "" || os.Getenv(RlimitEnv) != "" {
 		return nil, nil
 	}

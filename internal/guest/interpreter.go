@@ -85,7 +85,7 @@ func denoArgs() []string {
 	return args
 }
 
-func write(folder string, files map[string]string) error {
+func writeFiles(folder string, files map[string]string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil { // it exists if an unused interpreter was prepared
 		return err
 	}
@@ -100,8 +100,8 @@ func write(folder string, files map[string]string) error {
 // bridgeFD is the file descriptor of the bridge in an interpreter.
 const bridgeFD = 3
 
-// interpreting is an interpreter process that runs a program, or waits for one.
-type interpreting struct {
+// interpreterProcess is an interpreter process that runs a program, or waits for one.
+type interpreterProcess struct {
 	path   string
 	stream net.Conn
 	kill   func() error
@@ -109,19 +109,19 @@ type interpreting struct {
 }
 
 // end ends an interpreter that has no program.
-func (i *interpreting) end() {
+func (i *interpreterProcess) end() {
 	i.stream.Close()
 	_ = i.kill()
 	i.wait()
 }
 
-// find returns the path of a language's interpreter, or "" if there is none.
-func find(language string) string {
+// findInterpreter returns the path of a language's interpreter, or "" if there is none.
+func findInterpreter(language string) string {
 	if language == "wasm" {
 		self, _ := os.Executable() // without one, it is not found
 		return self
 	}
-	for _, name := range programs(language) {
+	for _, name := range interpreterNames(language) {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
@@ -131,11 +131,11 @@ func find(language string) string {
 
 // launch starts the interpreter of a language, which then waits for its program.
 // launch may be called before the program is known.
-func (r *run) launch(ctx context.Context, language, path string, env ...string) (*interpreting, error) {
+func (r *run) launch(ctx context.Context, language, path string, env ...string) (*interpreterProcess, error) {
 	lang, folder := interpreters[language], os.Getenv(PythonEnv)
 	if language != "python" || folder == "" {
 		folder = filepath.Join(r.work, ".guest")
-		if err := write(folder, lang.files()); err != nil {
+		if err := writeFiles(folder, lang.files()); err != nil {
 			return nil, err
 		}
 	}
@@ -146,33 +146,33 @@ func (r *run) launch(ctx context.Context, language, path string, env ...string) 
 	cmd := r.newCommand(ctx, path, lang.args(path, folder)...)
 	cmd.Env = append(append(cmd.Env, env...), "TOOLROOM_BRIDGE_FD="+strconv.Itoa(bridgeFD))
 	cmd.ExtraFiles = []*os.File{theirs}
-	wait, err := r.begin(cmd)
+	wait, err := r.startCommand(cmd)
 	theirs.Close()
 	if err != nil {
 		ours.Close()
 		return nil, err
 	}
-	return &interpreting{path, ours, cmd.Cancel, wait}, nil
+	return &interpreterProcess{path, ours, cmd.Cancel, wait}, nil
 }
 
 // interpret runs the program in i, or in a new interpreter if i is nil, or if i ended before
 // it had read the program.
-func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
+func (r *run) interpret(ctx context.Context, i *interpreterProcess) (err error) {
 	waited := i != nil
 	if i == nil {
-		path := find(r.program.Language)
+		path := findInterpreter(r.program.Language)
 		if path == "" {
 			return r.fail(&bridge.Failure{
 				Kind: bridge.FailUnsupported,
 				Message: fmt.Sprintf("this sandbox has no %s (looked for %s)", r.program.Language,
-					strings.Join(programs(r.program.Language), ", ")),
+					strings.Join(interpreterNames(r.program.Language), ", ")),
 			}, 0)
 		}
 		if i, err = r.launch(ctx, r.program.Language, path, r.program.Env...); err != nil {
 			return err
 		}
 		if r.program.Language != aheadLanguage() || len(r.program.Env) > 0 {
-			go r.release()
+			go r.discardPrepared()
 		}
 	}
 	defer i.stream.Close()
@@ -188,15 +188,15 @@ func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 	if err == nil {
 		return nil
 	}
-	if waited && sent == 0 && ctx.Err() == nil && unread(err, wrote) {
+	if waited && sent == 0 && ctx.Err() == nil && notRead(err, wrote) {
 		return r.interpret(ctx, nil)
 	}
-	return r.fail(r.crash(ctx, i.path, state), state.ExitCode())
+	return r.fail(r.crashFailure(ctx, i.path, state), state.ExitCode())
 }
 
-// unread reports whether a child whose stream ended with an error had not read all that was
+// notRead reports whether a child whose stream ended with an error had not read all that was
 // written to it, so that nothing of the program has run.
-func unread(err error, wrote <-chan error) bool {
+func notRead(err error, wrote <-chan error) bool {
 	// The kernel reports a reset if the other end is closed while data waits there.
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) && <-wrote != nil
 }
@@ -218,8 +218,8 @@ func (r *run) relay(child *bridge.Wire) (sent int, err error) {
 	}
 }
 
-// crash describes the end of an interpreter that sent no outcome.
-func (r *run) crash(ctx context.Context, path string, state *os.ProcessState) *bridge.Failure {
+// crashFailure describes the end of an interpreter that sent no outcome.
+func (r *run) crashFailure(ctx context.Context, path string, state *os.ProcessState) *bridge.Failure {
 	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("%s ended while the program was running: %s", filepath.Base(path), state)}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		limit := time.Duration(r.program.Limits.CPU) * time.Millisecond
@@ -257,10 +257,10 @@ func socketPair() (net.Conn, *os.File, error) {
 	return conn, theirs, err
 }
 
-// limited returns a command that sets rlimits and then executes path. The data
+// withRlimits returns a command that sets rlimits and then executes path. The data
 // segment counts private writable memory (getrlimit(2)); the address space would
 // also count memory that runtimes such as Go's and V8's only reserve.
-func limited(l bridge.Limits, path string, args []string) (string, []string) {
+func withRlimits(l bridge.Limits, path string, args []string) (string, []string) {
 	script := ""
 	if l.Memory > 0 && os.Getenv(RlimitEnv) != "cpu" {
 		script += fmt.Sprintf("ulimit -d %d; ", l.Memory>>10)
@@ -277,7 +277,7 @@ func limited(l bridge.Limits, path string, args []string) (string, []string) {
 // the program's environment.
 func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec.Cmd {
 	if found, err := exec.LookPath(path); err == nil && os.Getenv(RlimitEnv) != "" {
-		path, args = limited(r.program.Limits, found, args)
+		path, args = withRlimits(r.program.Limits, found, args)
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = r.work
@@ -293,10 +293,10 @@ func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec
 // has left a process that holds it.
 const daemonGrace = time.Second
 
-// begin starts cmd and streams its output, except a Stdout or Stderr that is set, to the server. wait returns when cmd has
+// startCommand starts cmd and streams its output, except a Stdout or Stderr that is set, to the server. wait returns when cmd has
 // ended and all its output has been sent; it kills the processes that cmd has left
 // running in its process group.
-func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
+func (r *run) startCommand(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 	var copying sync.WaitGroup
 	var writers, readers []*os.File
 	pipe := func(stream string) (*os.File, error) {
@@ -307,7 +307,7 @@ func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 		writers, readers = append(writers, write), append(readers, read)
 		copying.Go(func() {
 			defer read.Close()
-			r.print(stream, read)
+			r.streamOutput(stream, read)
 		})
 		return write, nil
 	}
@@ -349,8 +349,8 @@ func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 	}, nil
 }
 
-// print sends the output of a process, without splitting a rune.
-func (r *run) print(stream string, from io.Reader) {
+// streamOutput sends the output of a process, without splitting a rune.
+func (r *run) streamOutput(stream string, from io.Reader) {
 	in := bufio.NewReader(from)
 	held := make([]byte, 0, 64<<10)
 	buf := make([]byte, 32<<10)

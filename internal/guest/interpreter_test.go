@@ -68,7 +68,7 @@ func TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced(t *testing.T) {
 			}}
 			done := make(chan error, 1)
 			go func() {
-				done <- r.interpret(t.Context(), &interpreting{path: "python3", stream: ours, kill: func() error { return nil }, wait: func() *os.ProcessState { return ended.ProcessState }})
+				done <- r.interpret(t.Context(), &interpreterProcess{path: "python3", stream: ours, kill: func() error { return nil }, wait: func() *os.ProcessState { return ended.ProcessState }})
 			}()
 			go c.end(theirs)
 			var last bridge.Frame
@@ -97,7 +97,7 @@ func TestAProgramEndsThoughALeftoverHoldsItsInput(t *testing.T) {
 	// A job of a shell has no input of its own, so it gets another descriptor of it.
 	cmd := r.newCommand(t.Context(), "sh", "-c", `exec 3<&0; setsid sleep 600 & echo $! > pid; exit 3`)
 	cmd.Stdin = bytes.NewReader(make([]byte, 1<<20)) // more than a pipe holds
-	wait, err := r.begin(cmd)
+	wait, err := r.startCommand(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}

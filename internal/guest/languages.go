@@ -6,7 +6,7 @@ import "slices"
 // has. The guest runs commands and WebAssembly modules in any sandbox.
 func Languages(has func(program string) bool) []string {
 	var found []string
-	for _, l := range interpreted {
+	for _, l := range interpretersByLanguage {
 		if slices.ContainsFunc(l.programs, has) {
 			found = append(found, l.language)
 		}
@@ -14,9 +14,9 @@ func Languages(has func(program string) bool) []string {
 	return found
 }
 
-// interpreted are the languages that need an interpreter in the sandbox, and its
+// interpretersByLanguage are the languages that need an interpreter in the sandbox, and its
 // possible names in order of preference.
-var interpreted = []struct {
+var interpretersByLanguage = []struct {
 	language string
 	programs []string
 }{
@@ -25,9 +25,9 @@ var interpreted = []struct {
 	{"shell", []string{"sh"}},
 }
 
-// programs returns the names of a language's interpreters.
-func programs(language string) []string {
-	for _, l := range interpreted {
+// interpreterNames returns the names of a language's interpreters.
+func interpreterNames(language string) []string {
+	for _, l := range interpretersByLanguage {
 		if l.language == language {
 			return l.programs
 		}

@@ -60,7 +60,7 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "toolroom-guest is started by toolroom inside a sandbox and takes no arguments (got %q)\n", args)
 		return 2
 	}
-	stream, err := takeStream()
+	stream, err := claimStdio()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -92,15 +92,15 @@ func installed(program string) bool {
 // confine protects this process from others of its user, turns core dumps off, and installs
 // the named seccomp filter.
 func confine(filter string) error {
-	if err := errors.Join(hide(), noCore()); err != nil || filter == "" {
+	if err := errors.Join(protectProcess(), disableCoreDumps()); err != nil || filter == "" {
 		return err
 	}
 	return lockdown.Harden(lockdown.Filter(filter), os.Getenv(EgressEnv) != "")
 }
 
-// takeStream reserves stdin and stdout for the bridge: other output to stdout goes to
+// claimStdio reserves stdin and stdout for the bridge: other output to stdout goes to
 // stderr, and child processes inherit neither.
-func takeStream() (io.ReadWriteCloser, error) {
+func claimStdio() (io.ReadWriteCloser, error) {
 	in, err := syscall.Dup(0)
 	if err != nil {
 		return nil, fmt.Errorf("take over stdin: %w", err)

@@ -20,10 +20,10 @@ import (
 // nodeProxy is a file of the guest that makes a command in JavaScript use the proxy.
 const nodeProxy = ".proxy.cjs"
 
-// attached runs a command whose standard input and output are a line to the server. Both end
-// when one of the two does, so that everything that the command has written has been taken
-// when its end is reported.
-func (r *run) attached(ctx context.Context, argv []string) error {
+// runAttached runs a command whose standard input and output are connected to the server by one
+// line. It reports the end of the command only after the line has taken all of the command's
+// output.
+func (r *run) runAttached(ctx context.Context, argv []string) error {
 	cmd := r.newCommand(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(cmd.Env, r.program.Env...)
 	if r.env != nil { // there is a proxy, of which Node must be told
@@ -46,14 +46,14 @@ func (r *run) attached(ctx context.Context, argv []string) error {
 	} else if ours, theirs, err = openPipes(cmd); err != nil {
 		return err
 	}
-	wait, err := r.begin(cmd)
+	wait, err := r.startCommand(cmd)
 	for _, f := range theirs {
 		f.Close()
 	}
-	go r.release()
+	go r.discardPrepared()
 	if err != nil {
 		ours.Close()
-		return r.notStarted(argv[0], err)
+		return r.reportStartError(argv[0], err)
 	}
 	signals, err := r.lines.Open(ctx, bridge.SignalAddress)
 	if err == nil {
@@ -80,7 +80,7 @@ func (r *run) attached(ctx context.Context, argv []string) error {
 	case <-carried:
 	case <-ctx.Done():
 	}
-	return r.ended(ctx, argv[0], state)
+	return r.reportEnd(ctx, argv[0], state)
 }
 
 // passSignals sends the signals that arrive to a process group.

@@ -79,7 +79,7 @@ func (r *run) serveTool(ctx context.Context, conn net.Conn) {
 	var body bridge.Map
 	switch f.Kind {
 	case bridge.Call, bridge.Search, bridge.Describe, bridge.Put, bridge.Get:
-		body, err = r.ask(ctx, f.Kind, f.Body)
+		body, err = r.request(ctx, f.Kind, f.Body)
 	case bridge.Progress, bridge.Log:
 		err = r.send(f.Kind, 0, f.Body)
 	default:

@@ -12,36 +12,37 @@ import (
 // under load delays both.
 const AliveTimeout = 6 * bridge.AlivePeriod
 
-// watch ends the guest if its server shows no sign of life. Nil does nothing.
-type watch struct {
+// watchdog ends the guest if its server is silent for too long. A nil watchdog does nothing.
+type watchdog struct {
 	timer   *time.Timer
 	timeout time.Duration
 }
 
-func newWatch(timeout time.Duration, end func()) *watch {
-	return &watch{time.AfterFunc(timeout, end), timeout}
+func newWatchdog(timeout time.Duration, end func()) *watchdog {
+	return &watchdog{time.AfterFunc(timeout, end), timeout}
 }
 
-// sign notes that the server has sent something.
-func (w *watch) sign() {
+// noteActivity records that the server has sent something.
+func (w *watchdog) noteActivity() {
 	if w != nil {
 		w.timer.Reset(w.timeout)
 	}
 }
 
-// pause allows for more silence until the next sign: what is read next waits until the
-// program has taken what came before. A program that never does must not live for ever.
-func (w *watch) pause(most time.Duration) {
+// extend allows a longer silence until the next activity, because the next frame is read only
+// after the program has taken the last one. The silence is still limited, because a program may
+// never take it.
+func (w *watchdog) extend(most time.Duration) {
 	if w != nil {
 		w.timer.Reset(w.timeout + most)
 	}
 }
 
-// read returns the server's next frame that is more than a sign of life.
+// read returns the server's next frame, skipping those that only say that the server is alive.
 func (r *run) read() (bridge.Frame, error) {
 	for {
 		f, _, err := r.server.Read()
-		r.watch.sign()
+		r.watch.noteActivity()
 		if err != nil || f.Kind != bridge.Alive {
 			return f, err
 		}

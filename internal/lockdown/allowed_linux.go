@@ -4,9 +4,9 @@ package lockdown
 
 import "golang.org/x/sys/unix"
 
-// allowed are the system calls that the hardened filter allows regardless of their
+// allowedCalls are the system calls that the hardened filter allows regardless of their
 // arguments.
-var allowed = []int{
+var allowedCalls = []int{
 	// Files.
 	unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV,
 	unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_LSEEK,

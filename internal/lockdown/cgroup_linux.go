@@ -135,8 +135,8 @@ func usable(controller string, version int, folder string) (string, error) {
 	}
 	for _, candidate := range []string{folder, filepath.Dir(folder)} {
 		enabled := filepath.Join(candidate, "cgroup.subtree_control")
-		if !listed(enabled, controller) {
-			if !listed(filepath.Join(candidate, "cgroup.controllers"), controller) {
+		if !hasWord(enabled, controller) {
+			if !hasWord(filepath.Join(candidate, "cgroup.controllers"), controller) {
 				continue
 			}
 			if os.WriteFile(enabled, []byte("+"+controller), 0) != nil {
@@ -150,7 +150,7 @@ func usable(controller string, version int, folder string) (string, error) {
 	return "", fmt.Errorf("no %s controller in the cgroup v2 at %s", controller, folder)
 }
 
-func listed(path, word string) bool {
+func hasWord(path, word string) bool {
 	text, err := os.ReadFile(path)
 	return err == nil && slices.Contains(strings.Fields(string(text)), word)
 }
@@ -167,8 +167,8 @@ func (c cgroups) describe() string {
 	return fmt.Sprintf("cgroup v%d: %s", version, strings.Join(names, ", "))
 }
 
-// by names the mechanism that enforces a limit of the controller, or returns "".
-func (c cgroups) by(controller string) string {
+// mechanism names the mechanism that enforces a limit of the controller, or returns "".
+func (c cgroups) mechanism(controller string) string {
 	folder, ok := c[controller]
 	if !ok {
 		return ""

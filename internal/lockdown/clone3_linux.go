@@ -29,7 +29,7 @@ func (g *group) start(cmd *exec.Cmd) (err error) {
 			_ = cmd.Wait()
 		}
 	}()
-	homes, err := g.homes()
+	homes, err := g.openCurrentGroups()
 	if err != nil || g.folder(2) != "" && !clone3Allowed() || unix.Gettid() == unix.Getpid() {
 		closeAll(homes)
 		if err := cmd.Start(); err != nil {
@@ -52,9 +52,9 @@ func (g *group) start(cmd *exec.Cmd) (err error) {
 	return errors.Join(err, leave(homes))
 }
 
-// homes opens the version 1 groups that this process is in, so that the thread
+// openCurrentGroups opens the version 1 groups that this process is in, so that the thread
 // can return to them. A thread that may not return must not leave.
-func (g *group) homes() (homes []*os.File, err error) {
+func (g *group) openCurrentGroups() (homes []*os.File, err error) {
 	g.each(func(dir string) {
 		if err == nil && g.version(dir) == 1 {
 			var home *os.File

@@ -45,17 +45,17 @@ func pointer[T any](s *script, v *T) uintptr {
 	return uintptr(unsafe.Pointer(v))
 }
 
-// text returns the address of t as a C string.
-func (s *script) text(t string) uintptr {
+// cString returns the address of t as a C string.
+func (s *script) cString(t string) uintptr {
 	b := append([]byte(t), 0)
 	return pointer(s, &b[0])
 }
 
-// texts returns the address of list as a vector of C strings, as execve expects.
-func (s *script) texts(list []string) uintptr {
+// cStrings returns the address of list as a vector of C strings, as execve expects.
+func (s *script) cStrings(list []string) uintptr {
 	vector := make([]uintptr, len(list)+1)
 	for i, t := range list {
-		vector[i] = s.text(t)
+		vector[i] = s.cString(t)
 	}
 	return pointer(s, &vector[0])
 }
@@ -70,11 +70,11 @@ func (s *script) errorOf(f failure) error {
 	return &os.SyscallError{Syscall: s.names[f.index], Err: syscall.Errno(f.errno)}
 }
 
-// run makes the calls. It returns only if one fails.
+// runCalls makes the calls. It returns only if one fails.
 //
 //go:nosplit
 //go:norace
-func run(calls []call) failure {
+func runCalls(calls []call) failure {
 	for i := range calls {
 		c := &calls[i]
 		_, _, errno := syscall.RawSyscall6(c.nr, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], 0)
@@ -90,7 +90,7 @@ func run(calls []call) failure {
 func (s *script) exec() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	f := run(s.calls)
+	f := runCalls(s.calls)
 	runtime.KeepAlive(s)
 	return s.errorOf(f)
 }
@@ -142,7 +142,7 @@ func forkAndRun(calls []call, report uintptr) (pid uintptr, errno syscall.Errno)
 		syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
 		return pid, errno
 	}
-	f := run(calls)
+	f := runCalls(calls)
 	syscall.RawSyscall(unix.SYS_WRITE, report, uintptr(unsafe.Pointer(&f)), unsafe.Sizeof(f))
 	for {
 		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)

@@ -22,8 +22,8 @@ type ForkRestrictions struct {
 	Read, Write     uint64
 }
 
-// forbiddenForked are the calls that a forked process does not need.
-var forbiddenForked = []int{
+// deniedAfterFork are the calls that a forked process does not need.
+var deniedAfterFork = []int{
 	unix.SYS_EXECVE, unix.SYS_EXECVEAT,
 	unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
 	unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
@@ -35,10 +35,10 @@ var forbiddenForked = []int{
 // ForkRestrictions returns the restrictions that this machine's kernel supports.
 func (h *HostMachine) ForkRestrictions() ForkRestrictions {
 	f := newFilter()
-	f.on(unix.SYS_CLONE, loadArg(0), jumpAnyBit(unix.CLONE_THREAD, 1, 0), answer(refuse), answer(allow))
-	f.on(unix.SYS_CLONE3, answer(unknown))
-	f.all(refuse, forbiddenForked)
-	f.all(refuse, forkedLegacy)
+	f.addCall(unix.SYS_CLONE, loadArg(0), jumpAnyBit(unix.CLONE_THREAD, 1, 0), answer(refuse), answer(allow))
+	f.addCall(unix.SYS_CLONE3, answer(unknown))
+	f.addCalls(refuse, deniedAfterFork)
+	f.addCalls(refuse, forkedLegacy)
 	f = append(f, answer(allow))
 	var code []byte
 	for _, i := range f {

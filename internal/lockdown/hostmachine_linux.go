@@ -71,7 +71,7 @@ func (h *HostMachine) start(ctx context.Context, s Spec) (*Process, error) {
 	if s.AsServer && !namespaces {
 		return nil, &LayerError{Finding: m.report.Find(Namespaces)}
 	}
-	held := m.hold(asked, namespaces)
+	held := m.heldLimits(asked, namespaces)
 	if missing := gaps(held, s.Partly); len(missing) > 0 && !s.BestEffort {
 		return nil, &LimitError{Limits: missing}
 	}
@@ -110,7 +110,7 @@ func (m machine) plan(s Spec, namespaces bool) (plan, error) {
 		if p.Loopback {
 			return plan{}, errors.New("sandbox: a loopback of its own takes namespaces")
 		}
-		return p, p.flat()
+		return p, p.checkWithoutMounts()
 	}
 	return p, nil
 }
@@ -178,7 +178,7 @@ func (h *HostMachine) launch(p *Process, s Spec) (err error) {
 			return err
 		}
 		defer sockets.Close()
-		p.inside = &inside{conn: conn, turn: make(chan struct{}, 1)}
+		p.inside = &insideSockets{conn: conn, turn: make(chan struct{}, 1)}
 		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, sockets)
 		p.plan.Inside = controlFile + len(p.cmd.ExtraFiles) - 1
 	}

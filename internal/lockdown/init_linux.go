@@ -36,7 +36,7 @@ func Main() int {
 	exit := i.reap()
 	var usage unix.Rusage
 	unix.Getrusage(unix.RUSAGE_CHILDREN, &usage)
-	i.end()
+	i.killRemaining()
 	i.answers.Encode(message{Exit: &exit, Usage: Usage{
 		CPU:    time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
 		Memory: usage.Maxrss << 10,
@@ -93,13 +93,13 @@ func (i *initProcess) start() error {
 	if i.child, err = s.fork(); err != nil {
 		return err
 	}
-	if err := p.letGo(); err != nil {
+	if err := p.closeProgramFiles(); err != nil {
 		return err
 	}
 	if err := i.answers.Encode(message{Started: true, NoProc: p.noProc}); err != nil {
 		return err
 	}
-	go i.obey()
+	go i.handleOrders()
 	if p.Inside > 0 {
 		go p.dialInside()
 	}
@@ -107,9 +107,9 @@ func (i *initProcess) start() error {
 	return nil
 }
 
-// letGo closes init's copies of the program's files, so that the reader of the
+// closeProgramFiles closes init's copies of the program's files, so that the reader of the
 // program's output sees when the program closes it.
-func (p *plan) letGo() error {
+func (p *plan) closeProgramFiles() error {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open /dev/null: %w", err)
@@ -135,14 +135,14 @@ func dropOwnCapabilities() {
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_CAPSET, pointer(s, &header), pointer(s, &none[0]), 0)
 }
 
-// obey forwards signals, and kills everything if the server is gone or asks for
+// handleOrders forwards signals, and kills everything if the server is gone or asks for
 // it.
-func (i *initProcess) obey() {
+func (i *initProcess) handleOrders() {
 	for {
 		var o order
 		if err := i.orders.Decode(&o); err != nil {
 			unix.Kill(i.child, unix.SIGKILL)
-			i.end()
+			i.killRemaining()
 			os.Exit(1)
 		}
 		unix.Kill(i.child, syscall.Signal(o.Signal))
@@ -167,10 +167,10 @@ func (i *initProcess) reap() Exit {
 	}
 }
 
-// end kills all remaining processes. If init is PID 1, the kernel does so. If not,
+// killRemaining kills all remaining processes. If init is PID 1, the kernel does so. If not,
 // every orphan is a child of init already, or becomes one when its parent is
 // killed.
-func (i *initProcess) end() {
+func (i *initProcess) killRemaining() {
 	if i.plan.Namespaces {
 		return
 	}

@@ -21,8 +21,8 @@ import (
 // of Spec.Listen, then one for each request of two bytes, a port. Before each socket comes
 // a byte: 0, or the errno of the failure.
 
-// inside is the server's end.
-type inside struct {
+// insideSockets is the server's end of the sockets that init makes inside the sandbox.
+type insideSockets struct {
 	turn      chan struct{} // has one element while a request waits for its answer
 	conn      *net.UnixConn
 	listeners []net.Listener
@@ -41,7 +41,7 @@ func (p *Process) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 
 // dial asks for a connection. It returns when ctx is done, but the turn lasts until the answer
 // has come: the next request would take it for its own.
-func (i *inside) dial(ctx context.Context, port uint16) (net.Conn, error) {
+func (i *insideSockets) dial(ctx context.Context, port uint16) (net.Conn, error) {
 	select {
 	case i.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -75,7 +75,7 @@ func (i *inside) dial(ctx context.Context, port uint16) (net.Conn, error) {
 
 // request asks init for a connection. If no answer comes in time, there are no further
 // requests.
-func (i *inside) request(port uint16) (net.Conn, error) {
+func (i *insideSockets) request(port uint16) (net.Conn, error) {
 	_ = i.conn.SetDeadline(time.Now().Add(3 * dialTimeout))
 	if _, err := i.conn.Write([]byte{byte(port >> 8), byte(port)}); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (p *Process) Ports() []uint16 {
 }
 
 // accept takes the listening sockets over, once init has made them.
-func (i *inside) accept(n int) error {
+func (i *insideSockets) accept(n int) error {
 	_ = i.conn.SetDeadline(time.Now().Add(3 * dialTimeout))
 	for range n {
 		file, err := i.receive()
@@ -141,14 +141,14 @@ func (i *inside) accept(n int) error {
 	return nil
 }
 
-func (i *inside) close() {
+func (i *insideSockets) close() {
 	i.conn.Close()
 	for _, l := range i.listeners {
 		l.Close()
 	}
 }
 
-func (i *inside) receive() (*os.File, error) {
+func (i *insideSockets) receive() (*os.File, error) {
 	text, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := i.conn.ReadMsgUnix(text, oob)
 	switch {
@@ -175,7 +175,7 @@ func (i *inside) receive() (*os.File, error) {
 func (p *plan) listenInside() error {
 	for _, port := range p.Listen {
 		fd, err := listenOn(port)
-		if err := p.handIn(fd, err); err != nil {
+		if err := p.sendSocket(fd, err); err != nil {
 			return err
 		}
 	}
@@ -196,8 +196,8 @@ func listenOn(port uint16) (int, error) {
 	return fd, err
 }
 
-// handIn sends a socket to the server, and closes it here.
-func (p *plan) handIn(fd int, err error) error {
+// sendSocket sends a socket to the server, and closes it here.
+func (p *plan) sendSocket(fd int, err error) error {
 	if err != nil {
 		var errno unix.Errno
 		if !errors.As(err, &errno) || errno == 0 || errno > 255 {
@@ -220,7 +220,7 @@ func (p *plan) dialInside() {
 		if err != nil || n != len(port) {
 			return
 		}
-		if p.handIn(dialTo(uint16(port[0])<<8|uint16(port[1]))) != nil {
+		if p.sendSocket(dialTo(uint16(port[0])<<8|uint16(port[1]))) != nil {
 			return
 		}
 	}

@@ -26,7 +26,7 @@ func TestADialThatIsGivenUpLeavesNoAnswerToTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer init.Close()
-	in := &inside{conn: ours, turn: make(chan struct{}, 1)}
+	in := &insideSockets{conn: ours, turn: make(chan struct{}, 1)}
 	defer in.close()
 
 	asked := func() byte {

@@ -56,13 +56,13 @@ func execute(fd int, program string, argv []string) error {
 		env = proc.WithoutProxy(env)
 	}
 	if do.Guarded {
-		port, err := handOver(fd)
+		port, err := sendListener(fd)
 		if err != nil {
 			return fmt.Errorf("make the proxy's socket: %w", err)
 		}
 		env = append(env, proc.ProxyEnviron("http://127.0.0.1:"+strconv.Itoa(port))...)
 	}
-	if err := giveUpRights(); err != nil {
+	if err := dropCapabilities(); err != nil {
 		return err
 	}
 	if err := lockNetwork(); err != nil {
@@ -94,9 +94,9 @@ func readOrder(fd int) (do JailOrder, err error) {
 	}
 }
 
-// handOver makes a listening socket in this namespace and sends it to the server. A socket
+// sendListener makes a listening socket in this namespace and sends it to the server. A socket
 // stays in the namespace in which it was made.
-func handOver(fd int) (port int, err error) {
+func sendListener(fd int) (port int, err error) {
 	s, err := listenOn(0)
 	if err != nil {
 		return 0, err
@@ -119,9 +119,9 @@ var jailRights = []uintptr{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_SETUID, unix.CAP_SETGID,
 }
 
-// giveUpRights drops all capabilities except those in jailRights, permanently, even if the
+// dropCapabilities drops all capabilities except those in jailRights, permanently, even if the
 // program is root inside.
-func giveUpRights() error {
+func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("clear ambient capabilities: %w", err)
 	}

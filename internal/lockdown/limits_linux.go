@@ -11,8 +11,8 @@ import (
 
 const everyProcess = "each process by itself"
 
-// hold returns, for each requested limit, how it is enforced.
-func (m machine) hold(l Limits, namespaces bool) []Held {
+// heldLimits returns, for each requested limit, how it is enforced.
+func (m machine) heldLimits(l Limits, namespaces bool) []Held {
 	var held []Held
 	add := func(asked bool, limit, by, gap string) {
 		if asked {
@@ -20,7 +20,7 @@ func (m machine) hold(l Limits, namespaces bool) []Held {
 		}
 	}
 	whole := func(controller, otherwise, gap string) (string, string) {
-		if by := m.cgroups.by(controller); by != "" {
+		if by := m.cgroups.mechanism(controller); by != "" {
 			return by, ""
 		}
 		return otherwise, gap
@@ -30,7 +30,7 @@ func (m machine) hold(l Limits, namespaces bool) []Held {
 	if namespaces {
 		// A user namespace has a count of its own.
 		by, gap = "rlimit", ""
-		if cgroup := m.cgroups.by("pids"); cgroup != "" {
+		if cgroup := m.cgroups.mechanism("pids"); cgroup != "" {
 			by += ", " + cgroup
 		}
 	} else {
@@ -76,7 +76,7 @@ func (m machine) rlimits(l Limits, namespaces bool) []rlimit {
 	}
 	// A limit on address space would end runtimes that reserve much and use little.
 	// This one counts private writable memory.
-	if l.Memory > 0 && m.cgroups.by("memory") == "" {
+	if l.Memory > 0 && m.cgroups.mechanism("memory") == "" {
 		list = append(list, rlimit{unix.RLIMIT_DATA, uint64(l.Memory)})
 	}
 	if l.CPUTime > 0 {

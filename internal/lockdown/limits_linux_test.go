@@ -141,7 +141,7 @@ func TestAShareOfProcessorsIsEnforced(t *testing.T) {
 	t.Parallel()
 	var h HostMachine
 	m := h.machine()
-	if m.cgroups.by("cpu") == "" {
+	if m.cgroups.mechanism("cpu") == "" {
 		missing(t, "there is no cpu controller here")
 	}
 	p, err := h.Start(t.Context(), guestSpec(Spec{Limits: Limits{CPUs: 0.1}}, "spin", "1"))

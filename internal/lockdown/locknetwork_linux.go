@@ -23,11 +23,11 @@ func lockNetwork() error {
 
 func networkFilter() filter {
 	f := newFilter()
-	f.on(unix.SYS_SOCKET, loadArg(0),
+	f.addCall(unix.SYS_SOCKET, loadArg(0),
 		jumpEqual(unix.AF_INET, 3, 0), jumpEqual(unix.AF_INET6, 2, 0), jumpEqual(unix.AF_NETLINK, 1, 0),
 		answer(noFamily), answer(allow))
-	f.on(unix.SYS_SOCKETPAIR, connectedPairs...)
+	f.addCall(unix.SYS_SOCKETPAIR, connectedPairs...)
 	// io_uring would make sockets without passing this filter.
-	f.on(unix.SYS_IO_URING_SETUP, answer(unknown))
+	f.addCall(unix.SYS_IO_URING_SETUP, answer(unknown))
 	return append(f, answer(allow))
 }

@@ -17,9 +17,9 @@ type Lock struct {
 	Code bool
 }
 
-// worker are the system calls that a Go program needs to compute and to use the
+// workerCalls are the system calls that a Go program needs to compute and to use the
 // files that it has open.
-var worker = []int{
+var workerCalls = []int{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_CLOSE, unix.SYS_LSEEK,
 	unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MADVISE, unix.SYS_MINCORE, unix.SYS_BRK,
 	unix.SYS_FUTEX, unix.SYS_SCHED_YIELD, unix.SYS_GETTID, unix.SYS_GETPID, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
@@ -47,21 +47,21 @@ func LockSelf(l Lock) error {
 
 func workerFilter(l Lock, pid int) filter {
 	f := newFilter()
-	f.all(allow, worker)
-	f.all(allow, workerLegacy)
+	f.addCalls(allow, workerCalls)
+	f.addCalls(allow, workerLegacy)
 	// Threads, but no processes.
 	const thread = unix.CLONE_THREAD | unix.CLONE_VM
-	f.on(unix.SYS_CLONE, loadArg(0), and(thread), jumpEqual(thread, 0, 1), answer(allow), answer(refuse))
-	f.on(unix.SYS_CLONE3, answer(unknown))
+	f.addCall(unix.SYS_CLONE, loadArg(0), and(thread), jumpEqual(thread, 0, 1), answer(allow), answer(refuse))
+	f.addCall(unix.SYS_CLONE3, answer(unknown))
 	// The Go runtime signals its own threads, to preempt them.
-	f.on(unix.SYS_TGKILL, loadArg(0), jumpEqual(uint32(pid), 0, 1), answer(allow), answer(refuse))
+	f.addCall(unix.SYS_TGKILL, loadArg(0), jumpEqual(uint32(pid), 0, 1), answer(allow), answer(refuse))
 	for _, mapper := range []int{unix.SYS_MMAP, unix.SYS_MPROTECT} {
 		if l.Code { // memory is either writable or executable, never both
 			const both = unix.PROT_WRITE | unix.PROT_EXEC
-			f.on(mapper, loadArg(2), and(both), jumpEqual(both, 0, 1), answer(refuse), answer(allow))
+			f.addCall(mapper, loadArg(2), and(both), jumpEqual(both, 0, 1), answer(refuse), answer(allow))
 			continue
 		}
-		f.on(mapper, loadArg(2), jumpAnyBit(unix.PROT_EXEC, 0, 1), answer(refuse), answer(allow))
+		f.addCall(mapper, loadArg(2), jumpAnyBit(unix.PROT_EXEC, 0, 1), answer(refuse), answer(allow))
 	}
 	return append(f, answer(refuse))
 }

@@ -77,8 +77,8 @@ const (
 	firstFile   = 4
 )
 
-// own are the entries of a root that a sandbox never takes from Root.Source.
-var own = []string{"dev", "proc", "run", "sys", "tmp", "work"}
+// ownEntries are the entries of a root that a sandbox never takes from Root.Source.
+var ownEntries = []string{"dev", "proc", "run", "sys", "tmp", "work"}
 
 // etcFiles are shown in the /etc made by Root.Etc if the host machine has them.
 var etcFiles = []string{"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "ssl/certs", "ssl/openssl.cnf", "mime.types", "services", "protocols"}
@@ -99,7 +99,7 @@ func (p *plan) layout(s Spec) error {
 			files = append(slices.Clone(files), "resolv.conf")
 		}
 		for _, name := range files {
-			p.showIfThere("/etc/" + name)
+			p.showIfExists("/etc/" + name)
 		}
 	}
 	for _, b := range s.Binds {
@@ -118,7 +118,7 @@ func (s Spec) shows(name string) bool {
 	return false
 }
 
-func (p *plan) showIfThere(name string) {
+func (p *plan) showIfExists(name string) {
 	if _, err := os.Stat(name); err == nil {
 		p.Trees = append(p.Trees, tree{Source: name, Target: name})
 	}
@@ -137,7 +137,7 @@ func (p *plan) expand(r Root) error {
 	}
 	for _, name := range names {
 		source := filepath.Join(r.Source, name)
-		if slices.Contains(own, name) || !filepath.IsLocal(name) {
+		if slices.Contains(ownEntries, name) || !filepath.IsLocal(name) {
 			continue
 		}
 		info, err := os.Lstat(source)
@@ -160,9 +160,9 @@ func (p *plan) expand(r Root) error {
 	return nil
 }
 
-// flat checks that the plan works without mounts: every file must be at the host
+// checkWithoutMounts checks that the plan works without mounts: every file must be at the host
 // machine's path, and Landlock alone restricts access to the others.
-func (p *plan) flat() error {
+func (p *plan) checkWithoutMounts() error {
 	for _, t := range p.Trees {
 		if t.Source != t.Target {
 			return fmt.Errorf("sandbox: %s cannot be shown as %s without namespaces: show it under its own path", t.Source, t.Target)

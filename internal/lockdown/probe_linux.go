@@ -25,7 +25,7 @@ func (h *HostMachine) Probe(context.Context) Report {
 // Holds returns how each of the limits in l would be enforced.
 func (h *HostMachine) Holds(l Limits) []Held {
 	m := h.machine()
-	return m.hold(l, m.report.Find(Namespaces).Available)
+	return m.heldLimits(l, m.report.Find(Namespaces).Available)
 }
 
 // LayersOf returns the isolation layers that a process of s would have.

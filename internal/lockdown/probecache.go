@@ -29,8 +29,8 @@ type ProbeCache struct {
 	Binaries []string
 }
 
-// kept is the content of the file.
-type kept struct {
+// cacheEntry is the content of the file.
+type cacheEntry struct {
 	Key    string    `json:"key"`
 	At     time.Time `json:"at"`
 	Detail string    `json:"detail"`
@@ -46,7 +46,7 @@ func (e ProbeCache) Recall(now time.Time) (detail string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	var k kept
+	var k cacheEntry
 	if json.Unmarshal(text, &k) != nil || k.Key != e.key() {
 		return "", false
 	}
@@ -60,7 +60,7 @@ func (e ProbeCache) Keep(now time.Time, detail string) {
 	if e.Path == "" {
 		return
 	}
-	text, err := json.Marshal(kept{e.key(), now, detail})
+	text, err := json.Marshal(cacheEntry{e.key(), now, detail})
 	if err == nil && os.MkdirAll(filepath.Dir(e.Path), 0o700) == nil {
 		_ = atomicfile.Write(e.Path, text, 0o600)
 	}

@@ -26,7 +26,7 @@ type Process struct {
 	group   *group // nil without cgroups
 	cmd     *exec.Cmd
 	control *net.UnixConn
-	inside  *inside // nil without a loopback inside
+	inside  *insideSockets // nil without a loopback inside
 
 	mu       sync.Mutex // guards control and exceeded
 	exceeded string
@@ -222,7 +222,7 @@ func (p *Process) finish(last message) {
 func (p *Process) watchTime(stop <-chan struct{}) (done <-chan struct{}) {
 	ended := make(chan struct{})
 	limit := p.limits.CPUTime
-	if limit == 0 || p.group == nil || p.group.folders.by("cpuacct") == "" {
+	if limit == 0 || p.group == nil || p.group.folders.mechanism("cpuacct") == "" {
 		close(ended)
 		return ended
 	}

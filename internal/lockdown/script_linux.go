@@ -19,7 +19,7 @@ func (p *plan) script() (*script, error) {
 		s.add("take the terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
 	}
 	s.add("umask", unix.SYS_UMASK, 0o22)
-	s.add("chdir "+p.Dir, unix.SYS_CHDIR, s.text(p.Dir))
+	s.add("chdir "+p.Dir, unix.SYS_CHDIR, s.cString(p.Dir))
 	for _, l := range p.Rlimits {
 		if l.Resource == unix.RLIMIT_NPROC {
 			l.Value += uint64(max(p.threads, threads()))
@@ -53,7 +53,7 @@ func (p *plan) script() (*script, error) {
 		s.add("exit", unix.SYS_EXIT_GROUP, 0)
 		return s, nil
 	}
-	s.add("execute "+p.Path, unix.SYS_EXECVE, s.text(p.Path), s.texts(p.Args), s.texts(p.Env))
+	s.add("execute "+p.Path, unix.SYS_EXECVE, s.cString(p.Path), s.cStrings(p.Args), s.cStrings(p.Env))
 	return s, nil
 }
 

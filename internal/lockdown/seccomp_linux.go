@@ -68,15 +68,15 @@ func newFilter() filter {
 	return f
 }
 
-// on handles one call with body, which must end in an answer.
-func (f *filter) on(number int, body ...unix.SockFilter) {
+// addCall handles one call with body, which must end in an answer.
+func (f *filter) addCall(number int, body ...unix.SockFilter) {
 	*f = append(*f, jumpEqual(uint32(number), 0, uint8(len(body))))
 	*f = append(*f, body...)
 }
 
-func (f *filter) all(action uint32, numbers []int) {
+func (f *filter) addCalls(action uint32, numbers []int) {
 	for _, n := range numbers {
-		f.on(n, answer(action))
+		f.addCall(n, answer(action))
 	}
 }
 
@@ -103,21 +103,21 @@ func (s surroundings) families() []uint32 {
 	return families
 }
 
-// byArgument adds the calls whose arguments decide, which both filters share.
-func (f *filter) byArgument(s surroundings) {
-	f.on(unix.SYS_CLONE, loadArg(0), jumpAnyBit(newNamespaces, 0, 1), answer(refuse), answer(allow))
+// addArgumentRules adds the calls whose arguments decide, which both filters share.
+func (f *filter) addArgumentRules(s surroundings) {
+	f.addCall(unix.SYS_CLONE, loadArg(0), jumpAnyBit(newNamespaces, 0, 1), answer(refuse), answer(allow))
 	// The flags of clone3 are in memory, which a filter cannot read. C libraries fall
 	// back to clone on ENOSYS.
-	f.on(unix.SYS_CLONE3, answer(unknown))
+	f.addCall(unix.SYS_CLONE3, answer(unknown))
 	// Allow reading the personality, and setting the default one.
-	f.on(unix.SYS_PERSONALITY, loadArg(0), jumpEqual(0, 1, 0), jumpEqual(0xffffffff, 0, 1), answer(allow), answer(refuse))
+	f.addCall(unix.SYS_PERSONALITY, loadArg(0), jumpEqual(0, 1, 0), jumpEqual(0xffffffff, 0, 1), answer(allow), answer(refuse))
 	// Forbid inserting characters into a terminal's input.
-	f.on(unix.SYS_IOCTL, loadArg(1), jumpEqual(unix.TIOCSTI, 1, 0), jumpEqual(tiocLinux, 0, 1), answer(refuse), answer(allow))
+	f.addCall(unix.SYS_IOCTL, loadArg(1), jumpEqual(unix.TIOCSTI, 1, 0), jumpEqual(tiocLinux, 0, 1), answer(refuse), answer(allow))
 
 	// An overlay file system marks a removed file by a device node that everybody may
 	// make.
-	f.on(unix.SYS_MKNODAT, noDevice(2)...)
-	f.onLegacy()
+	f.addCall(unix.SYS_MKNODAT, noDevice(2)...)
+	f.addLegacyCalls()
 
 	families := s.families()
 	body := []unix.SockFilter{loadArg(0)}
@@ -127,20 +127,20 @@ func (f *filter) byArgument(s surroundings) {
 	}
 	body = append(body, answer(noFamily),
 		loadArg(1), and(0xf), jumpEqual(unix.SOCK_RAW, 0, 1), answer(refuse), answer(allow))
-	f.on(unix.SYS_SOCKET, body...)
+	f.addCall(unix.SYS_SOCKET, body...)
 	if !s.alone {
-		f.on(unix.SYS_SOCKETPAIR, connectedPairs...)
+		f.addCall(unix.SYS_SOCKETPAIR, connectedPairs...)
 	}
 
 	// A process may change limits and priorities of other processes of its user: init
 	// is one, and without namespaces the server is, too.
 	for _, setter := range []int{unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR} {
-		f.on(setter, loadArg(0), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
+		f.addCall(setter, loadArg(0), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
 	}
 	for _, setter := range []int{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET} {
-		f.on(setter, loadArg(1), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
+		f.addCall(setter, loadArg(1), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
 	}
-	f.on(unix.SYS_PRLIMIT64, loadArg(0), jumpEqual(0, 4, 0), // itself, or a query only
+	f.addCall(unix.SYS_PRLIMIT64, loadArg(0), jumpEqual(0, 4, 0), // itself, or a query only
 		loadArg(2), jumpEqual(0, 0, 3), loadArgHigh(2), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
 }
 
@@ -161,9 +161,9 @@ func noDevice(n uint32) []unix.SockFilter {
 // standardFilter refuses dangerous calls and allows the rest.
 func standardFilter(s surroundings) filter {
 	f := newFilter()
-	f.byArgument(s)
-	f.all(refuse, dangerous)
-	f.all(unknown, dangerousNew)
+	f.addArgumentRules(s)
+	f.addCalls(refuse, dangerous)
+	f.addCalls(unknown, dangerousNew)
 	return append(f, answer(allow))
 }
 
@@ -171,10 +171,10 @@ func standardFilter(s surroundings) filter {
 // It answers all others with ENOSYS, so that programs fall back to older calls.
 func hardenedFilter(s surroundings) filter {
 	f := newFilter()
-	f.byArgument(s)
-	f.all(allow, allowed)
-	f.all(allow, allowedLegacy)
-	f.all(refuse, dangerous)
+	f.addArgumentRules(s)
+	f.addCalls(allow, allowedCalls)
+	f.addCalls(allow, allowedLegacy)
+	f.addCalls(refuse, dangerous)
 	return append(f, answer(unknown))
 }
 

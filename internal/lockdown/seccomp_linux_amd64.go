@@ -20,9 +20,9 @@ var allowedLegacy = []int{
 	unix.SYS_UTIMES, unix.SYS_VFORK,
 }
 
-// onLegacy adds calls that newer architectures do not have and whose arguments
+// addLegacyCalls adds calls that newer architectures do not have and whose arguments
 // decide.
-func (f *filter) onLegacy() { f.on(unix.SYS_MKNOD, noDevice(1)...) }
+func (f *filter) addLegacyCalls() { f.addCall(unix.SYS_MKNOD, noDevice(1)...) }
 
 // workerLegacy are calls of a worker that newer architectures do not have.
 var workerLegacy = []int{unix.SYS_ARCH_PRCTL, unix.SYS_EPOLL_WAIT}

@@ -19,5 +19,5 @@ var workerLegacy []int
 // forkedLegacy is empty: only older architectures have such calls.
 var forkedLegacy []int
 
-// onLegacy does nothing: only older architectures have such calls.
-func (f *filter) onLegacy() {}
+// addLegacyCalls does nothing: only older architectures have such calls.
+func (f *filter) addLegacyCalls() {}

@@ -28,11 +28,11 @@ func Leftovers() []Leftover {
 	var all []Leftover
 	found, _ := findCgroups() // a controller that cannot be used cannot have leftovers
 	(&group{folders: found}).each(func(dir string) {
-		for _, path := range leftOver(dir) {
+		for _, path := range leftoverFolders(dir) {
 			all = append(all, Leftover{Path: path, Cgroup: true})
 		}
 	})
-	for _, path := range leftOver(os.TempDir()) {
+	for _, path := range leftoverFolders(os.TempDir()) {
 		all = append(all, Leftover{Path: path})
 	}
 	return all
@@ -51,8 +51,8 @@ func (l Leftover) Remove() error {
 	return nil
 }
 
-// leftOver returns this user's folders in dir whose owner has ended.
-func leftOver(dir string) []string {
+// leftoverFolders returns this user's folders in dir whose owner has ended.
+func leftoverFolders(dir string) []string {
 	entries, _ := os.ReadDir(dir) // a folder that cannot be read has none of ours
 	var left []string
 	for _, e := range entries {

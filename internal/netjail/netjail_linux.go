@@ -47,7 +47,7 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 	fd := 3 + len(s.Files)
 	s.Files = append(s.Files[:len(s.Files):len(s.Files)], theirs)
 	s.Args = slices.Concat(j.Launcher[1:], []string{lockdown.JailArg, strconv.Itoa(fd), program, s.Command}, s.Args)
-	s.Command, s.Namespaces = j.Launcher[0], j.namespaces
+	s.Command, s.Namespaces = j.Launcher[0], j.setNamespaces
 	p, err := proc.Start(s)
 	theirs.Close()
 	if err != nil {
@@ -69,9 +69,9 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 
 func (j *Jail) guarded() bool { return j.Guard != nil && !j.HostNetwork }
 
-// namespaces gives a child its own user namespace, and those for network and mounts that
+// setNamespaces gives a child its own user namespace, and those for network and mounts that
 // the jail needs. It keeps its user; its rights apply to its own namespaces only.
-func (j *Jail) namespaces(attr *syscall.SysProcAttr) {
+func (j *Jail) setNamespaces(attr *syscall.SysProcAttr) {
 	attr.Cloneflags |= unix.CLONE_NEWUSER
 	if !j.HostNetwork {
 		attr.Cloneflags |= unix.CLONE_NEWNET

@@ -32,7 +32,7 @@ func (j Jail) Under(rules []toolroom.Effect, v restrict.View) (*Jail, error) {
 	case j.Guard == nil:
 		return &j, nil
 	}
-	if j.Guard, err = j.Guard.Refusing(hosts); err != nil {
+	if j.Guard, err = j.Guard.Denying(hosts); err != nil {
 		return nil, err
 	}
 	return &j, nil

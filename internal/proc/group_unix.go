@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func newProcessGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func signalGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }
 

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-func ownGroup() *syscall.SysProcAttr {
+func newProcessGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 

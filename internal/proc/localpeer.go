@@ -52,11 +52,11 @@ var errNoPeer = errors.New("this machine does not tell whose connection it is: t
 
 // OnlyOurs returns a listener that drops the connections of other users of this machine, as
 // far as the system tells. l must listen on the loopback interface.
-func OnlyOurs(l net.Listener) net.Listener { return onlyOurs{l} }
+func OnlyOurs(l net.Listener) net.Listener { return ownListener{l} }
 
-type onlyOurs struct{ net.Listener }
+type ownListener struct{ net.Listener }
 
-func (l onlyOurs) Accept() (net.Conn, error) {
+func (l ownListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {

@@ -94,7 +94,7 @@ func Start(s Spec) (*Process, error) {
 	cmd.Dir = s.Dir
 	cmd.Stderr = s.Stderr
 	cmd.ExtraFiles = s.Files
-	cmd.SysProcAttr = ownGroup()
+	cmd.SysProcAttr = newProcessGroup()
 	if s.Namespaces != nil {
 		s.Namespaces(cmd.SysProcAttr)
 	}

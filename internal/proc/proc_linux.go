@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-func ownGroup() *syscall.SysProcAttr {
+func newProcessGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 

@@ -49,10 +49,10 @@ func New(guestPath string, args []string) *Driver {
 	}
 }
 
-// compile compiles the guest for Python, if there is a Python, and returns its folder.
-// Without it programs start more slowly. Whoever empties the cache removes the folder, too;
+// compileGuest compiles the guest for Python, if there is a Python, and returns its folder.
+// Without it programs start more slowly. If the cache is emptied, the folder is removed, too;
 // then it is made again.
-func (d *Driver) compile() (folder string) {
+func (d *Driver) compileGuest() (folder string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.compiled && d.python == "" {
@@ -70,8 +70,8 @@ func (d *Driver) compile() (folder string) {
 	return d.python
 }
 
-// remember sets the file in which earlier processes have cached their probe.
-func (d *Driver) remember() {
+// setProbeCache sets the file in which earlier processes have cached their probe.
+func (d *Driver) setProbeCache() {
 	d.remembering.Do(func() {
 		if d.Cache != "" {
 			d.machine.ProbeCache.Path = filepath.Join(d.Cache, "trial.json")
@@ -81,15 +81,15 @@ func (d *Driver) remember() {
 
 const compileTimeout = 30 * time.Second
 
-// path is the search path for programs inside.
-const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+// searchPath is the search path for programs inside.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Name returns "process".
 func (d *Driver) Name() string { return "process" }
 
 // Probe starts a sandbox and reports its isolation.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
-	d.remember()
+	d.setProbeCache()
 	report := d.machine.Probe(ctx)
 	for _, layer := range d.minimum {
 		if f := report.Find(layer); !f.Available {
@@ -106,7 +106,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 			p.Lacks[limitOf(h)] = h.Gap
 		}
 	}
-	for limit, by := range held(d.machine.Holds(every)) {
+	for limit, by := range heldLimits(d.machine.Holds(every)) {
 		if p.Lacks[limit] == "" {
 			p.Holds[limit] = by
 		} else {
@@ -133,7 +133,7 @@ func installed(program string) bool { return find(program) != "" }
 
 // find returns the path of a program inside a sandbox, or "".
 func find(program string) string {
-	for _, dir := range filepath.SplitList(path) {
+	for _, dir := range filepath.SplitList(searchPath) {
 		if found, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
 			return found
 		}
@@ -151,8 +151,8 @@ func limitOf(h lockdown.Held) sandbox.Limit {
 	}
 }
 
-// held maps the enforced limits to their mechanism and its gap, if there is one.
-func held(list []lockdown.Held) map[sandbox.Limit]string {
+// heldLimits maps the enforced limits to their mechanism and its gap, if there is one.
+func heldLimits(list []lockdown.Held) map[sandbox.Limit]string {
 	m := map[sandbox.Limit]string{sandbox.LimitWall: "SIGKILL of the whole tree"}
 	for _, h := range list {
 		switch {
@@ -168,10 +168,10 @@ func held(list []lockdown.Held) map[sandbox.Limit]string {
 
 // Start starts the guest in a sandbox of its own.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	d.remember()
-	spec := d.spec(s, d.compile())
+	d.setProbeCache()
+	spec := d.spec(s, d.compileGuest())
 	b := &instance{spec: s}
-	theirs, err := b.open()
+	theirs, err := b.openPipes()
 	defer closeAll(theirs)
 	if err != nil {
 		b.close()
@@ -196,7 +196,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 func (d *Driver) spec(s sandbox.Spec, python string) lockdown.Spec {
 	out := lockdown.Spec{
 		Path: s.Guest, Args: append([]string{"toolroom-guest"}, s.Args...),
-		Env:   slices.Concat([]string{"PATH=" + path, "HOME=" + lockdown.WorkDir, "LANG=C.UTF-8", guest.WorkEnv + "=" + lockdown.WorkDir}, s.Env),
+		Env:   slices.Concat([]string{"PATH=" + searchPath, "HOME=" + lockdown.WorkDir, "LANG=C.UTF-8", guest.WorkEnv + "=" + lockdown.WorkDir}, s.Env),
 		Root:  lockdown.System(),
 		Binds: []lockdown.Bind{{Source: s.Guest, Target: guestPath}},
 		Limits: lockdown.Limits{
@@ -259,9 +259,9 @@ type instance struct {
 	stderr  *proc.Follower
 }
 
-// open makes pipes for the guest's stdin, stdout and stderr, and returns the guest's
+// openPipes makes pipes for the guest's stdin, stdout and stderr, and returns the guest's
 // ends.
-func (b *instance) open() (theirs []*os.File, err error) {
+func (b *instance) openPipes() (theirs []*os.File, err error) {
 	in, ours, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -337,7 +337,7 @@ func (b *instance) Usage() sandbox.Usage {
 func (b *instance) Isolation() string { return b.process.Layers().String() }
 
 func (b *instance) Held() map[sandbox.Limit]string {
-	m := held(b.process.Held())
+	m := heldLimits(b.process.Held())
 	if !b.spec.Networked() {
 		m[sandbox.LimitNetwork] = "network namespace"
 	}

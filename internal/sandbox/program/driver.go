@@ -13,8 +13,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Driver is a driver of a program. It is as the program says: its errors, isolation and
-// limits are passed on unchanged.
+// Driver is a driver of a program. It returns the program's errors, isolation and limits
+// unchanged.
 type Driver struct {
 	program  *Program
 	name     string
@@ -51,7 +51,7 @@ func (d *Driver) connect(ctx context.Context) (*remote.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.program.running(ctx)
+	p, err := d.program.ensureRunning(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (d *Driver) connect(ctx context.Context) (*remote.Driver, error) {
 		return far, nil
 	}
 	if on != p {
-		far = remote.NewLocal(remote.Local{Name: d.name, Dial: p.dial, Lost: p.lost})
+		far = remote.NewLocal(remote.Local{Name: d.name, Dial: p.dial, Lost: p.explainLoss})
 	}
 	if err := far.Configure(ctx, text); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error
 // of the answer, which the caller closes. The error is what the program says, or why it did
 // not answer.
 func (p *Program) Post(ctx context.Context, path string, in any) (io.ReadCloser, error) {
-	r, err := p.running(ctx)
+	r, err := p.ensureRunning(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (p *Program) Post(ctx context.Context, path string, in any) (io.ReadCloser,
 	q.Header.Set("Content-Type", "application/json")
 	answer, err := r.http.Do(q)
 	if err != nil {
-		return nil, r.lost(err)
+		return nil, r.explainLoss(err)
 	}
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()
@@ -162,7 +162,7 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = b.process.lost(err)
+		err = b.process.explainLoss(err)
 	}
 	return n, err
 }

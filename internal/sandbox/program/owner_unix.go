@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// ownGroup starts the program in a process group of its own.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// newProcessGroup starts the program in a process group of its own.
+func newProcessGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// owned returns an error if a folder belongs to another user.
-func owned(info fs.FileInfo) error {
+// checkOwner returns an error if a folder belongs to another user.
+func checkOwner(info fs.FileInfo) error {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Getuid() {
 		return fmt.Errorf("%s belongs to user %d", info.Name(), s.Uid)
 	}

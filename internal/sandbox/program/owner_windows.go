@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// ownGroup starts the program in a process group of its own.
-func ownGroup() *syscall.SysProcAttr {
+// newProcessGroup starts the program in a process group of its own.
+func newProcessGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// owned returns nil on this system.
-func owned(fs.FileInfo) error { return nil }
+// checkOwner returns nil on this system.
+func checkOwner(fs.FileInfo) error { return nil }

@@ -74,7 +74,7 @@ func (p *Program) start() (_ *process, err error) {
 		r.cmd.Env = os.Environ()
 	}
 	r.cmd.Env = append(r.cmd.Env[:len(r.cmd.Env):len(r.cmd.Env)], SocketEnv+"="+socket)
-	r.cmd.SysProcAttr = ownGroup() // Ctrl-C reaches this process, which ends the program
+	r.cmd.SysProcAttr = newProcessGroup() // Ctrl-C reaches this process, which ends the program
 	r.cmd.WaitDelay = time.Second
 	first := &firstLine{line: make(chan []byte, 1)}
 	r.cmd.Stdout = first
@@ -93,7 +93,7 @@ func (p *Program) start() (_ *process, err error) {
 		close(r.done)
 	}()
 	r.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return r.dial(ctx) }}}
-	if err := p.greet(r, first.line); err != nil {
+	if err := p.readHello(r, first.line); err != nil {
 		_ = r.cmd.Process.Kill()
 		<-r.done
 		return nil, err
@@ -101,8 +101,8 @@ func (p *Program) start() (_ *process, err error) {
 	return r, nil
 }
 
-// greet reads the program's hello and checks it.
-func (p *Program) greet(r *process, first <-chan []byte) error {
+// readHello reads the program's hello and checks it.
+func (p *Program) readHello(r *process, first <-chan []byte) error {
 	var line []byte
 	select {
 	case line = <-first:
@@ -110,13 +110,13 @@ func (p *Program) greet(r *process, first <-chan []byte) error {
 		select {
 		case line = <-first:
 		default:
-			return r.crashed()
+			return r.crashError()
 		}
 	case <-time.After(p.o.Hello):
 		return unavailable("%s was started but did not say within %s that it listens", p.o.Name, p.o.Hello).WithHint("the machine may be overloaded")
 	}
 	if err := json.Unmarshal(line, &r.hello); err != nil {
-		return unavailable("%s is not a program with sandbox drivers: its first line is %q", r.cmd.Path, cut(line, 200))
+		return unavailable("%s is not a program with sandbox drivers: its first line is %q", r.cmd.Path, truncate(line, 200))
 	}
 	if r.hello.Protocol != Protocol {
 		return unavailable("%s speaks version %d of the protocol, and version %d is needed", r.cmd.Path, r.hello.Protocol, Protocol).WithHint("install both programs from one package")
@@ -128,7 +128,7 @@ func (p *Program) greet(r *process, first <-chan []byte) error {
 	return nil
 }
 
-func cut(line []byte, most int) string { return string(line[:min(len(line), most)]) }
+func truncate(line []byte, most int) string { return string(line[:min(len(line), most)]) }
 
 // dial connects to the program and makes sure that nobody else listens.
 func (r *process) dial(ctx context.Context) (net.Conn, error) {
@@ -139,22 +139,22 @@ func (r *process) dial(ctx context.Context) (net.Conn, error) {
 	}
 	if err := proc.CheckPeer(c, r.cmd.Process.Pid); err != nil {
 		c.Close()
-		return nil, &strangerError{err}
+		return nil, &foreignListenerError{err}
 	}
 	return c, nil
 }
 
-// strangerError means that somebody else listens on the socket.
-type strangerError struct{ error }
+// foreignListenerError means that somebody else listens on the socket.
+type foreignListenerError struct{ error }
 
-func (e *strangerError) Unwrap() error { return e.error }
+func (e *foreignListenerError) Unwrap() error { return e.error }
 
 // endWait is how long a lost connection waits for the end of the process, which explains it.
 const endWait = 2 * time.Second
 
-// lost explains why a request got no answer.
-func (r *process) lost(err error) error {
-	var stranger *strangerError
+// explainLoss explains why a request got no answer.
+func (r *process) explainLoss(err error) error {
+	var stranger *foreignListenerError
 	switch {
 	case errors.As(err, &stranger):
 		return unavailable("the socket of %s has been taken over: %w", r.name, stranger.error).
@@ -164,14 +164,14 @@ func (r *process) lost(err error) error {
 	}
 	select {
 	case <-r.done:
-		return r.crashed()
+		return r.crashError()
 	case <-time.After(endWait):
 		return unavailable("%s does not answer: %w", r.name, err)
 	}
 }
 
-// crashed describes the end of the process.
-func (r *process) crashed() *toolroom.Error {
+// crashError describes the end of the process.
+func (r *process) crashError() *toolroom.Error {
 	how := "exit code 0"
 	if r.err != nil {
 		how = r.err.Error()

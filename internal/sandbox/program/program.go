@@ -63,15 +63,15 @@ func New(o Options) *Program {
 // Status returns the path and the build of the program, which it starts. The error says why
 // its drivers cannot be used.
 func (p *Program) Status(ctx context.Context) (path, build string, err error) {
-	r, err := p.running(ctx)
+	r, err := p.ensureRunning(ctx)
 	if err != nil {
 		return "", "", err
 	}
 	return r.cmd.Path, r.hello.Build, nil
 }
 
-// running returns the process of the program, and starts one if there is none.
-func (p *Program) running(ctx context.Context) (*process, error) {
+// ensureRunning returns the process of the program, and starts one if there is none.
+func (p *Program) ensureRunning(ctx context.Context) (*process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, unavailable("%s was not started: %w", p.o.Name, err)
 	}

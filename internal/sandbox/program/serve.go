@@ -57,7 +57,7 @@ func Serve(ctx context.Context, socket string, lifeline io.Reader, hello io.Writ
 	}
 	h := &http.Server{Handler: s.handler(), ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	serving := make(chan error, 1)
-	go func() { serving <- h.Serve(&guarded{l, parent, o.Log}) }()
+	go func() { serving <- h.Serve(&parentListener{l, parent, o.Log}) }()
 	first, err := json.Marshal(Hello{Protocol: Protocol, Build: o.Build, Drivers: slices.Sorted(maps.Keys(o.Drivers))})
 	if err != nil {
 		return err
@@ -79,14 +79,14 @@ func Serve(ctx context.Context, socket string, lifeline io.Reader, hello io.Writ
 	return errors.Join(err, s.close())
 }
 
-// guarded is a listener that lets only the parent process in.
-type guarded struct {
+// parentListener is a listener that accepts connections from the parent process only.
+type parentListener struct {
 	net.Listener
 	parent int
 	log    *slog.Logger
 }
 
-func (g *guarded) Accept() (net.Conn, error) {
+func (g *parentListener) Accept() (net.Conn, error) {
 	for {
 		c, err := g.Listener.Accept()
 		if err != nil {

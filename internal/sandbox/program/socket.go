@@ -29,7 +29,7 @@ func newSocket(folder string) (string, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err
 	}
-	if err := private(folder); err != nil {
+	if err := makePrivate(folder); err != nil {
 		return "", err
 	}
 	removeDead(folder)
@@ -47,8 +47,8 @@ func removeSocket(path string) {
 	}
 }
 
-// private makes sure that only this user may use a folder.
-func private(folder string) error {
+// makePrivate makes sure that only this user may use a folder.
+func makePrivate(folder string) error {
 	if runtime.GOOS == "windows" {
 		return nil // the user's profile is private
 	}
@@ -62,7 +62,7 @@ func private(folder string) error {
 	if info.Mode().Perm()&0o077 != 0 {
 		return os.Chmod(folder, 0o700) // fails for the folder of another user
 	}
-	return owned(info)
+	return checkOwner(info)
 }
 
 // removeDead removes the sockets of processes that have ended.

@@ -42,7 +42,7 @@ func (c *client) open() (*http.Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, unavailable(false, "%q is not the URL of a runner", c.o.URL).WithHint("write code: {runtimes: {remote: {url: \"https://HOST:7071\"}}}")
 	}
-	if u.Scheme == "http" && !c.o.Plain && !local(u.Hostname()) {
+	if u.Scheme == "http" && !c.o.Plain && !isLoopbackHost(u.Hostname()) {
 		return nil, unavailable(false, "the runner at %s is on another machine, and http:// lets anyone on the network read and change what runs", u.Host).
 			WithHint("start the runner with --tls-cert and --tls-key and use https://, or write plain: true on a network that you trust")
 	}
@@ -65,7 +65,7 @@ func (c *client) open() (*http.Client, error) {
 	}, nil
 }
 
-func local(host string) bool {
+func isLoopbackHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
@@ -109,7 +109,7 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 			return err
 		}
 	}
-	return c.persist(ctx, func() error {
+	return c.retry(ctx, func() error {
 		answer, err := c.send(ctx, method, path, body, "")
 		if err != nil {
 			return err
@@ -118,13 +118,13 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 		data, err := io.ReadAll(io.LimitReader(answer.Body, MaxBody+1))
 		switch {
 		case err != nil:
-			return c.lost(err)
+			return c.explainLoss(err)
 		case len(data) > MaxBody:
 			return unavailable(false, "the runner at %s answered with more than %d bytes", c.base, MaxBody)
 		case answer.StatusCode == http.StatusNoContent:
 			return nil
 		case answer.StatusCode != http.StatusOK:
-			return c.refused(answer, data)
+			return c.responseError(answer, data)
 		}
 		if err := json.Unmarshal(data, out); err != nil {
 			return unavailable(false, "%s is not a runner: %w", c.base, err).WithHint("check url of code.runtimes.remote")
@@ -133,12 +133,12 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	})
 }
 
-// persist repeats try if it fails for a temporary reason. A local program's driver has
+// retry repeats try if it fails for a temporary reason. A local program's driver has
 // tried already.
-func (c *client) persist(ctx context.Context, try func() error) error {
+func (c *client) retry(ctx context.Context, try func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := try()
-		var passing *passingError
+		var passing *temporaryError
 		if !errors.As(err, &passing) {
 			return err
 		}
@@ -156,10 +156,10 @@ func (c *client) persist(ctx context.Context, try func() error) error {
 	}
 }
 
-// passingError is an error after which the request is repeated.
-type passingError struct{ error }
+// temporaryError is an error after which the request is repeated.
+type temporaryError struct{ error }
 
-func (e *passingError) Unwrap() error { return e.error }
+func (e *temporaryError) Unwrap() error { return e.error }
 
 // send sends a request once.
 func (c *client) send(ctx context.Context, method, path string, body []byte, upgrade string) (*http.Response, error) {
@@ -187,13 +187,13 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, upg
 	}
 	answer, err := h.Do(r)
 	if err != nil {
-		return nil, c.lost(err)
+		return nil, c.explainLoss(err)
 	}
 	return answer, nil
 }
 
-// lost explains a connection error.
-func (c *client) lost(err error) error {
+// explainLoss explains a connection error.
+func (c *client) explainLoss(err error) error {
 	if c.local != nil {
 		return c.local.Lost(err)
 	}
@@ -206,13 +206,13 @@ func (c *client) lost(err error) error {
 	e := unavailable(true, "the runner at %s cannot be reached: %w", c.base, err)
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return &passingError{e.WithHint("its name cannot be resolved: check url of code.runtimes.remote")}
+		return &temporaryError{e.WithHint("its name cannot be resolved: check url of code.runtimes.remote")}
 	}
-	return &passingError{e.WithCLIHint("start it there with toolroom runner serve, and check that no firewall blocks this machine")}
+	return &temporaryError{e.WithCLIHint("start it there with toolroom runner serve, and check that no firewall blocks this machine")}
 }
 
-// refused explains an error answer.
-func (c *client) refused(answer *http.Response, data []byte) error {
+// responseError explains an error answer.
+func (c *client) responseError(answer *http.Response, data []byte) error {
 	var p Problem
 	if json.Unmarshal(data, &p) != nil || p.Error == nil {
 		p.Error = unavailable(true, "it answered %s", answer.Status).WithHint("check that url of code.runtimes.remote leads to a runner, and check any proxy in between")
@@ -240,7 +240,7 @@ func (c *client) refused(answer *http.Response, data []byte) error {
 		e.Hint = "the secret is right; set the clocks of both machines by NTP"
 	}
 	if answer.StatusCode >= 500 {
-		return &passingError{&e}
+		return &temporaryError{&e}
 	}
 	return &e
 }
@@ -250,7 +250,7 @@ func (c *client) upgrade(ctx context.Context, path string) (io.ReadWriteCloser, 
 	var stream io.ReadWriteCloser
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	err := c.persist(ctx, func() error {
+	err := c.retry(ctx, func() error {
 		answer, err := c.send(lasting, http.MethodGet, path, nil, Protocol)
 		if err != nil {
 			return err
@@ -263,9 +263,9 @@ func (c *client) upgrade(ctx context.Context, path string) (io.ReadWriteCloser, 
 		defer answer.Body.Close()
 		data, err := io.ReadAll(io.LimitReader(answer.Body, MaxBody))
 		if err != nil {
-			return c.lost(err)
+			return c.explainLoss(err)
 		}
-		return c.refused(answer, data)
+		return c.responseError(answer, data)
 	})
 	if !stop() && err == nil {
 		stream.Close()

@@ -26,7 +26,7 @@ func (b *instance) Stream() io.ReadWriteCloser { return b.stream }
 
 func (b *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
 	for {
-		if end, ok := b.known(); ok {
+		if end, ok := b.knownEnd(); ok {
 			return end.Exit(), nil
 		}
 		var end *End
@@ -44,7 +44,7 @@ func (b *instance) Kill(ctx context.Context) error {
 	if b.stream != nil {
 		b.stream.Close()
 	}
-	if _, ok := b.known(); ok {
+	if _, ok := b.knownEnd(); ok {
 		return nil
 	}
 	var end End
@@ -57,7 +57,7 @@ func (b *instance) Kill(ctx context.Context) error {
 	return nil
 }
 
-func (b *instance) known() (End, bool) {
+func (b *instance) knownEnd() (End, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.end, b.ended
@@ -67,7 +67,7 @@ func (b *instance) known() (End, bool) {
 const usageTimeout = 5 * time.Second
 
 func (b *instance) Usage() sandbox.Usage {
-	end, ok := b.known()
+	end, ok := b.knownEnd()
 	if !ok {
 		ctx, done := context.WithTimeout(context.Background(), usageTimeout)
 		defer done()

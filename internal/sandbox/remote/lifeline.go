@@ -10,12 +10,12 @@ const Silence = 30 * time.Second
 
 // newDialer returns a dialer whose connections end after about silence.
 func newDialer(silence time.Duration) *net.Dialer {
-	return &net.Dialer{KeepAliveConfig: keepAlive(silence), Control: control(silence)}
+	return &net.Dialer{KeepAliveConfig: keepAlive(silence), Control: socketControl(silence)}
 }
 
 // Listen returns a listener whose connections end after about silence.
 func Listen(silence time.Duration) *net.ListenConfig {
-	return &net.ListenConfig{KeepAliveConfig: keepAlive(silence), Control: control(silence)}
+	return &net.ListenConfig{KeepAliveConfig: keepAlive(silence), Control: socketControl(silence)}
 }
 
 // keepAlive configures probes on idle connections.

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control limits the time in which sent bytes must be acknowledged, because keep-alives are
+// socketControl limits the time in which sent bytes must be acknowledged, because keep-alives are
 // not sent while bytes are unacknowledged (tcp(7), TCP_USER_TIMEOUT). Accepted connections
 // inherit the setting from the listener.
-func control(silence time.Duration) func(network, address string, c syscall.RawConn) error {
+func socketControl(silence time.Duration) func(network, address string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		var err error
 		if cerr := c.Control(func(fd uintptr) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// control returns nil: on this system only keep-alives detect lost connections.
-func control(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }
+// socketControl returns nil: on this system only keep-alives detect lost connections.
+func socketControl(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }
 
 // Gone returns false: on this system a lost connection is detected only by reading.
 func Gone(net.Conn) bool { return false }

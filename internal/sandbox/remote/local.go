@@ -21,8 +21,8 @@ type Local struct {
 	Lost func(error) error
 }
 
-// NewLocal returns a driver of a program on this machine. It is as the program says: its
-// errors, isolation and limits are passed on unchanged.
+// NewLocal returns a driver of a program on this machine. It returns the program's errors,
+// isolation and limits unchanged.
 func NewLocal(l Local) *Driver {
 	transport := &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) },

@@ -63,8 +63,8 @@ type Order struct {
 	Folders []sandbox.Folder `json:"folders,omitempty"`
 }
 
-// orderOf returns the order of a sandbox. A runner on another machine has its own guest.
-func orderOf(s sandbox.Spec, local bool) Order {
+// newOrder returns the order of a sandbox. A runner on another machine has its own guest.
+func newOrder(s sandbox.Spec, local bool) Order {
 	o := Order{
 		ID: newID(), Run: s.Run, Profile: s.Profile, Limits: s.Limits, Env: s.Env, Image: s.Image,
 		Runtime: s.Runtime, Egress: s.Egress, Unasked: s.Unasked, BestEffort: s.BestEffort,

@@ -81,7 +81,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		return p
 	}
 	p.Isolation = isolationPrefix + p.Isolation
-	p.Folders, p.Layers = false, false // an order to another machine has neither; see [orderOf]
+	p.Folders, p.Layers = false, false // an order to another machine has neither; see [newOrder]
 	p.Version = fmt.Sprintf("%s at %s: %s", report.Driver, d.client.o.URL, p.Version)
 	return p
 }
@@ -96,7 +96,7 @@ const isolationPrefix = "remote+"
 // Start orders a sandbox and opens its stream.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, err error) {
 	local := d.client.local != nil
-	order := orderOf(s, local)
+	order := newOrder(s, local)
 	b := &instance{client: d.client, path: PathSandboxes + "/" + order.ID}
 	defer func() {
 		if err != nil { // the runner may have started the sandbox even if its answer was lost

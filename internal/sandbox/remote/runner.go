@@ -85,7 +85,7 @@ func (r *Runner) closeRetired() {
 	r.mu.Lock()
 	used := map[sandbox.Driver]bool{}
 	for _, run := range r.runs {
-		if !run.gone() {
+		if !run.removed() {
 			used[run.driver] = true
 		}
 	}

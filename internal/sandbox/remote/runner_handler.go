@@ -17,16 +17,16 @@ import (
 func (r *Runner) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+PathHealth, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	mux.Handle("GET "+PathProbe, r.signed(r.serveProbe))
-	mux.Handle("POST "+PathSandboxes, r.signed(r.serveStart))
+	mux.Handle("GET "+PathProbe, r.requireSignature(r.serveProbe))
+	mux.Handle("POST "+PathSandboxes, r.requireSignature(r.serveStart))
 	if r.o.Local {
-		mux.Handle("POST "+PathClean, r.signed(r.serveClean))
+		mux.Handle("POST "+PathClean, r.requireSignature(r.serveClean))
 	}
 	one := PathSandboxes + "/{id}"
-	mux.Handle("GET "+one+"/stream", r.signed(r.serveStream))
-	mux.Handle("GET "+one+"/exit", r.signed(r.serveExit))
-	mux.Handle("GET "+one+"/usage", r.signed(r.serveUsage))
-	mux.Handle("DELETE "+one, r.signed(r.serveKill))
+	mux.Handle("GET "+one+"/stream", r.requireSignature(r.serveStream))
+	mux.Handle("GET "+one+"/exit", r.requireSignature(r.serveExit))
+	mux.Handle("GET "+one+"/usage", r.requireSignature(r.serveUsage))
+	mux.Handle("DELETE "+one, r.requireSignature(r.serveKill))
 	return mux
 }
 
@@ -37,8 +37,8 @@ type request struct {
 	body     []byte
 }
 
-// signed calls serve for requests with a valid signature.
-func (r *Runner) signed(serve func(http.ResponseWriter, *request)) http.Handler {
+// requireSignature calls serve for requests with a valid signature.
+func (r *Runner) requireSignature(serve func(http.ResponseWriter, *request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		tooLong := toolroom.Errorf(toolroom.CodeInvalidArguments, "the request is longer than %d bytes", MaxBody)
 		if q.ContentLength > MaxBody {

@@ -32,9 +32,9 @@ type run struct {
 	end      End
 }
 
-// remembered is the time for which an ended run is known, so that a late or repeated order
+// rememberTime is the time for which an ended run is known, so that a late or repeated order
 // does not start it again. It is as long as a signature can be valid.
-const remembered = 2*SignatureWindow + time.Minute
+const rememberTime = 2*SignatureWindow + time.Minute
 
 // maxRemembered bounds the number of known runs, including ended ones.
 const maxRemembered = 1 << 16
@@ -59,7 +59,7 @@ func (r *Runner) start(ctx context.Context, id runID, spec sandbox.Spec) (*Start
 	if run.err != nil {
 		return nil, run.err
 	}
-	if run.gone() {
+	if run.removed() {
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "the sandbox of this order has ended")
 	}
 	return &Started{Isolation: run.sandbox.Isolation(), Held: run.sandbox.Held()}, nil
@@ -74,7 +74,7 @@ func (r *Runner) enter(id runID, spec sandbox.Spec) (*run, error) {
 	}
 	all, own := 0, 0
 	for other, run := range r.runs {
-		if run.gone() {
+		if run.removed() {
 			continue
 		}
 		all++
@@ -87,7 +87,7 @@ func (r *Runner) enter(id runID, spec sandbox.Spec) (*run, error) {
 		return nil, e.WithHint("wait for one to end, or start the runner with a higher --max-sandboxes")
 	}
 	if len(r.runs) >= maxRemembered {
-		return nil, toolroom.Errorf(toolroom.CodeRateLimited, "more than %d sandboxes were ordered within %s", maxRemembered, remembered)
+		return nil, toolroom.Errorf(toolroom.CodeRateLimited, "more than %d sandboxes were ordered within %s", maxRemembered, rememberTime)
 	}
 	if r.ctx.Err() != nil || r.driver == nil {
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the runner is being stopped")
@@ -192,7 +192,7 @@ func (u *run) state(now time.Time) (due, forget bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.ended.IsZero() {
-		return false, now.Sub(u.ended) > remembered
+		return false, now.Sub(u.ended) > rememberTime
 	}
 	if due = now.After(u.over) || !u.attached && now.After(u.deadline); due {
 		u.deadline, u.over = now.Add(killTimeout), now.Add(killTimeout) // try again then
@@ -200,8 +200,8 @@ func (u *run) state(now time.Time) (due, forget bool) {
 	return due, false
 }
 
-// gone reports whether the sandbox has been removed.
-func (u *run) gone() bool {
+// removed reports whether the sandbox has been removed.
+func (u *run) removed() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return !u.ended.IsZero()
@@ -220,7 +220,7 @@ func (u *run) kill() error {
 	defer u.killing.Unlock()
 	u.cancel()
 	<-u.ready
-	if u.gone() {
+	if u.removed() {
 		return nil
 	}
 	ctx, done := context.WithTimeout(context.Background(), killTimeout)
@@ -233,11 +233,11 @@ func (u *run) kill() error {
 	exit, _ := u.sandbox.Wait(asking) // a driver may not know the exit of a sandbox it has removed
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.end, u.ended = endOf(exit, u.sandbox.Usage()), time.Now()
+	u.end, u.ended = newEnd(exit, u.sandbox.Usage()), time.Now()
 	return nil
 }
 
-func endOf(exit sandbox.Exit, used sandbox.Usage) End {
+func newEnd(exit sandbox.Exit, used sandbox.Usage) End {
 	return End{
 		Code: exit.Code, Signal: exit.Signal, OOM: exit.OOM, OutOfCPU: exit.OutOfCPU, Stderr: exit.Stderr, CPU: used.CPU, PeakMemory: used.PeakMemory,
 	}
@@ -253,11 +253,11 @@ func (u *run) wait(ctx context.Context) (End, error) {
 	if u.err != nil {
 		return End{}, u.err
 	}
-	if u.gone() {
+	if u.removed() {
 		return u.usage(), nil
 	}
 	exit, err := u.sandbox.Wait(ctx)
-	return endOf(exit, u.sandbox.Usage()), err
+	return newEnd(exit, u.sandbox.Usage()), err
 }
 
 // usage returns the sandbox's usage so far, or its total usage.
@@ -272,7 +272,7 @@ func (u *run) usage() End {
 	if !u.ended.IsZero() || u.sandbox == nil {
 		return u.end
 	}
-	return endOf(sandbox.Exit{}, u.sandbox.Usage())
+	return newEnd(sandbox.Exit{}, u.sandbox.Usage())
 }
 
 // attach takes the run's stream, which can be opened once.

@@ -42,7 +42,7 @@ func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
 	var copying sync.WaitGroup
 	watching, stop := context.WithCancel(r.ctx)
 	copying.Go(func() {
-		untilGone(watching, conn)
+		waitClosed(watching, conn)
 		stream.Close()
 		conn.Close()
 	})
@@ -55,13 +55,13 @@ func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
 	copying.Wait()
 }
 
-// gonePeriod is the interval at which a client's connection is checked.
-const gonePeriod = time.Second
+// connCheckPeriod is the interval at which a client's connection is checked.
+const connCheckPeriod = time.Second
 
-// untilGone waits until ctx is done or the connection has ended. Reading would notice the
+// waitClosed waits until ctx is done or the connection has ended. Reading would notice the
 // end, but a guest that does not read blocks reading.
-func untilGone(ctx context.Context, conn net.Conn) {
-	tick := time.NewTicker(gonePeriod)
+func waitClosed(ctx context.Context, conn net.Conn) {
+	tick := time.NewTicker(connCheckPeriod)
 	defer tick.Stop()
 	for {
 		select {
