@@ -342,7 +342,7 @@ func TestAServiceAccountSeesWhatRBACPermits(t *testing.T) {
 	}
 	p := k8s.Pack(k8s.Options{
 		Files: k8s.Files{Kubeconfig: filepath.Join(account, "none"), Host: "127.0.0.1", Port: "16443", Account: account},
-		Own: func(*url.URL) func(context.Context, string, string) (net.Conn, error) {
+		OperatorDial: func(*url.URL) func(context.Context, string, string) (net.Conn, error) {
 			return new(net.Dialer).DialContext
 		},
 	})
