@@ -56,13 +56,13 @@ type Service struct {
 	queries *lru.Cache[string, [][]float32]
 	running sync.WaitGroup
 
-	mu       sync.Mutex
-	embedder Embedder
-	opening  chan struct{} // closed when the current attempt to open has ended
-	asked    map[string]chan struct{}
-	failed   error
-	until    time.Time // the embedder is not asked before
-	closed   bool
+	mu          sync.Mutex
+	embedder    Embedder
+	opening     chan struct{} // closed when the current attempt to open has ended
+	asked       map[string]chan struct{}
+	lastFailure error
+	pausedUntil time.Time // the embedder is not asked before
+	closed      bool
 }
 
 // New returns a service for the embedder that open returns. It is opened at its first use,
@@ -122,7 +122,7 @@ func (s *Service) Queries(ctx context.Context, parts []string) (vectors [][]floa
 	if v, ok := s.queries.Get(key); ok {
 		return v, ""
 	}
-	done, reason := s.ask(key, texts)
+	done, reason := s.startQuery(key, texts)
 	if reason != "" {
 		return nil, reason
 	}
@@ -138,11 +138,11 @@ func (s *Service) Queries(ctx context.Context, parts []string) (vectors [][]floa
 	if v, ok := s.queries.Get(key); ok {
 		return v, ""
 	}
-	return nil, s.trouble()
+	return nil, s.unavailableReason()
 }
 
-// ask starts to compute the vectors of a query, unless that is under way.
-func (s *Service) ask(key string, texts []string) (done chan struct{}, reason string) {
+// startQuery starts to compute the vectors of a query, unless that is under way.
+func (s *Service) startQuery(key string, texts []string) (done chan struct{}, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if done, ok := s.asked[key]; ok {
@@ -151,8 +151,8 @@ func (s *Service) ask(key string, texts []string) (done chan struct{}, reason st
 	switch {
 	case s.closed:
 		return nil, "the embedder has been closed"
-	case time.Now().Before(s.until):
-		return nil, fmt.Sprintf("the embedder failed: %s", s.failed)
+	case time.Now().Before(s.pausedUntil):
+		return nil, fmt.Sprintf("the embedder failed: %s", s.lastFailure)
 	case len(s.asked) >= maxAsked:
 		return nil, "the embedder is busy"
 	}
@@ -172,11 +172,11 @@ func (s *Service) ask(key string, texts []string) (done chan struct{}, reason st
 	return done, ""
 }
 
-func (s *Service) trouble() string {
+func (s *Service) unavailableReason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failed != nil {
-		return fmt.Sprintf("the embedder failed: %s", s.failed)
+	if s.lastFailure != nil {
+		return fmt.Sprintf("the embedder failed: %s", s.lastFailure)
 	}
 	return "the embedder gave no vector"
 }
@@ -185,9 +185,9 @@ func (s *Service) trouble() string {
 // [Options.RequestTimeout] for a request, and fails at once while the embedder rests after a
 // failure.
 func (s *Service) Embed(ctx context.Context, texts []string) (vectors [][]float32, err error) {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	e, err := s.opened(ctx)
+	e, err := s.openEmbedder(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -197,12 +197,12 @@ func (s *Service) Embed(ctx context.Context, texts []string) (vectors [][]float3
 	if err == nil {
 		err = checkVectors(vectors, len(texts))
 	}
-	return vectors, s.note(err)
+	return vectors, s.recordFailure(err)
 }
 
-// bounded returns a context that ends after [Options.RequestTimeout], and when the service is
+// withTimeout returns a context that ends after [Options.RequestTimeout], and when the service is
 // closed.
-func (s *Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *Service) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
 	release := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { release(); cancel() }
@@ -220,33 +220,33 @@ func checkVectors(vectors [][]float32, texts int) error {
 	return nil
 }
 
-// note remembers a failure, so that not every search waits for the next one.
-func (s *Service) note(err error) error {
+// recordFailure remembers a failure, so that not every search waits for the next one.
+func (s *Service) recordFailure(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		s.failed, s.until = nil, time.Time{}
+		s.lastFailure, s.pausedUntil = nil, time.Time{}
 	case !errors.Is(err, context.Canceled):
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %s", s.o.RequestTimeout)
 		}
-		s.failed, s.until = err, time.Now().Add(s.o.Rest)
+		s.lastFailure, s.pausedUntil = err, time.Now().Add(s.o.Rest)
 	}
 	return err
 }
 
-// opened returns the embedder, which one caller at a time opens.
-func (s *Service) opened(ctx context.Context) (Embedder, error) {
+// openEmbedder returns the embedder, which one caller at a time opens.
+func (s *Service) openEmbedder(ctx context.Context) (Embedder, error) {
 	for {
 		s.mu.Lock()
 		switch {
 		case s.embedder != nil:
 			defer s.mu.Unlock()
 			return s.embedder, nil
-		case time.Now().Before(s.until):
+		case time.Now().Before(s.pausedUntil):
 			defer s.mu.Unlock()
-			return nil, s.failed
+			return nil, s.lastFailure
 		case s.opening == nil:
 			opening := make(chan struct{})
 			s.opening = opening
@@ -257,7 +257,7 @@ func (s *Service) opened(ctx context.Context) (Embedder, error) {
 				err = caught
 			}
 			if err != nil {
-				e, err = nil, s.note(err) // what comes with an error is not an embedder
+				e, err = nil, s.recordFailure(err) // what comes with an error is not an embedder
 			}
 			s.mu.Lock()
 			s.embedder, s.opening = e, nil
@@ -280,9 +280,9 @@ func (s *Service) opened(ctx context.Context) (Embedder, error) {
 
 // Name returns the name of the embedder, which it opens if necessary.
 func (s *Service) Name(ctx context.Context) (string, error) {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	e, err := s.opened(ctx)
+	e, err := s.openEmbedder(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -293,5 +293,5 @@ func (s *Service) Name(ctx context.Context) (string, error) {
 func (s *Service) Failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failed
+	return s.lastFailure
 }

@@ -38,7 +38,7 @@ const (
 	retry     = 30 * time.Second
 )
 
-// Progress returns how far the indexer is.
+// State returns how far the indexer is.
 func (x *Indexer) State() Progress {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -78,7 +78,7 @@ func (x *Indexer) Recall(ctx context.Context) error {
 		return err
 	}
 	known, err := x.File.Load(model)
-	x.use(known, digests(texts))
+	x.setKnown(known, digests(texts))
 	return err
 }
 
@@ -102,7 +102,7 @@ func (x *Indexer) index(ctx context.Context) error {
 		known = map[Digest][]float32{} // computed again
 	}
 	names := digests(texts)
-	missing := x.use(known, names)
+	missing := x.setKnown(known, names)
 	changed := len(missing) > 0
 	for digest := range known {
 		if names[digest] == nil {
@@ -140,9 +140,9 @@ func (x *Indexer) index(ctx context.Context) error {
 	return x.File.Save(ctx, model, known)
 }
 
-// use sets the vectors that are known, and returns the digests of the others, in the order
+// setKnown sets the vectors that are known, and returns the digests of the others, in the order
 // of names.
-func (x *Indexer) use(known map[Digest][]float32, names map[Digest][]string) (missing []Digest) {
+func (x *Indexer) setKnown(known map[Digest][]float32, names map[Digest][]string) (missing []Digest) {
 	found := map[Digest][]float32{}
 	for digest := range names {
 		slices.Sort(names[digest])

@@ -113,7 +113,7 @@ type linear struct {
 // x that is loaded is used several times.
 func (l *linear) apply(y, x []float32, n int) {
 	four := fourPlain
-	if fast(l.in) {
+	if canUseAVX(l.in) {
 		four = fourFast
 	}
 	o := 0

@@ -2,6 +2,6 @@
 
 package embed
 
-func fast(int) bool { return false }
+func canUseAVX(int) bool { return false }
 
 func fourAVX(_, _, _, _, _ *float32, _ int, _ *[4]float32) { panic("not on this processor") }

@@ -338,7 +338,7 @@ func TestAnEndedContextStopsLoadingAndEmbedding(t *testing.T) {
 
 func TestVectorInstructionsComputeTheSame(t *testing.T) {
 	t.Parallel()
-	if !fast(8) {
+	if !canUseAVX(8) {
 		if os.Getenv("CI") != "" && runtime.GOARCH == "amd64" {
 			t.Fatal("this processor lacks AVX2 or FMA")
 		}

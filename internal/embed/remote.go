@@ -22,7 +22,7 @@ const (
 // maxAnswer is the most bytes that an answer may have.
 const maxAnswer = 32 << 20
 
-// An Embedder asks one service. All fields but Key are required.
+// A Remote is an [Embedder] that asks one service. All fields but Key are required.
 type Remote struct {
 	Kind string
 	// URL is the base: https://api.openai.com/v1, http://127.0.0.1:11434.

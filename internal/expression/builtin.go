@@ -11,10 +11,10 @@ import (
 
 // call charges for a builtin, and calls it.
 func (r *run) call(name string, args []any) (any, error) {
-	if err := r.charge(item); err != nil {
+	if err := r.charge(itemWork); err != nil {
 		return nil, err
 	}
-	if err := r.cost(name, args); err != nil {
+	if err := r.chargeBuiltin(name, args); err != nil {
 		return nil, err
 	}
 	if name == "uniq" {
@@ -40,8 +40,8 @@ var (
 	shallow = []string{"take", "keys", "values", "toPairs", "fromPairs", "reverse", "concat"}
 )
 
-// cost charges for a builtin, before it is called.
-func (r *run) cost(name string, args []any) error {
+// chargeBuiltin charges for a builtin, before it is called.
+func (r *run) chargeBuiltin(name string, args []any) error {
 	text := func(i int) string {
 		if i >= len(args) {
 			return ""
@@ -57,60 +57,60 @@ func (r *run) cost(name string, args []any) error {
 		for _, arg := range args {
 			n += size(arg)
 		}
-		return r.charge(times(5*item, n))
+		return r.charge(saturatingMultiply(5*itemWork, n))
 	case name == "repeat" && len(args) == 2:
-		return r.charge(times(len(text(0)), max(0, runtime.ToInt(args[1]))))
+		return r.charge(saturatingMultiply(len(text(0)), max(0, runtime.ToInt(args[1]))))
 	case name == "replace":
 		n := strings.Count(text(0), text(1))
-		return r.charge(len(text(0)) + len(text(1)) + times(len(text(2)), n))
+		return r.charge(len(text(0)) + len(text(1)) + saturatingMultiply(len(text(2)), n))
 	case name == "split", name == "splitAfter":
 		if err := r.charge(len(text(0)) + len(text(1))); err != nil {
 			return err
 		}
-		return r.charge(times(item, 1+strings.Count(text(0), text(1))))
+		return r.charge(saturatingMultiply(itemWork, 1+strings.Count(text(0), text(1))))
 	case name == "join":
-		if err := r.charge(times(len(text(1)), size(args[0]))); err != nil {
+		if err := r.charge(saturatingMultiply(len(text(1)), size(args[0]))); err != nil {
 			return err
 		}
-		return r.spend(weighing{}, args[0])
+		return r.chargeSize(sizeSum{}, args[0])
 	case name == "trim":
-		return r.charge(times(len(text(0)), 1+len(text(1))))
+		return r.charge(saturatingMultiply(len(text(0)), 1+len(text(1))))
 	case name == "date", name == "timezone", name == "now":
 		// Reading a time zone opens a file.
 		return r.charge(1<<14 + 64*(len(text(0))+len(text(1))+len(text(2))))
 	case name == "fromJSON":
-		return r.charge(times(32, len(text(0))))
+		return r.charge(saturatingMultiply(32, len(text(0))))
 	}
-	w := weighing{limit: r.left()}
+	w := sizeSum{limit: r.left()}
 	for _, arg := range args {
-		w.weigh(arg, 0)
+		w.add(arg, 0)
 	}
 	if w.tooDeep {
 		return ErrDepth
 	}
 	switch name {
 	case "toJSON": // \u003c for <, and once more with indents
-		w.sum = times(w.sum, 16)
+		w.sum = saturatingMultiply(w.sum, 16)
 	case "string":
-		w.sum = times(w.sum, 4)
+		w.sum = saturatingMultiply(w.sum, 4)
 	case "sort":
-		w.sum = times(w.sum, 1+bits.Len(uint(size(args[0]))))
+		w.sum = saturatingMultiply(w.sum, 1+bits.Len(uint(size(args[0]))))
 	case "uniq":
-		if !ofStrings(args[0]) {
-			w.sum = times(w.sum, size(args[0]))
+		if !isStringList(args[0]) {
+			w.sum = saturatingMultiply(w.sum, size(args[0]))
 		}
 	}
 	return r.charge(w.sum)
 }
 
-func ofStrings(list any) bool {
+func isStringList(list any) bool {
 	items, ok := list.([]any)
 	return ok && !slices.ContainsFunc(items, func(v any) bool { _, is := v.(string); return !is })
 }
 
 // distinct is uniq for strings, in time that is proportional to their length.
 func distinct(list any) ([]any, bool) {
-	if !ofStrings(list) {
+	if !isStringList(list) {
 		return nil, false
 	}
 	seen, kept := map[string]bool{}, []any{}

@@ -59,7 +59,7 @@ func Compile(text string, kind Kind, names ...string) (*Program, error) {
 		return nil, err
 	}
 	env[meterName] = types.Any
-	m := &metering{}
+	m := &meterVisitor{}
 	program, err := expr.Compile(text, append(append(options, expr.Patch(m)), functions()...)...)
 	if err := errors.Join(m.err, err); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (p *Program) Run(ctx context.Context, m *Meter, variables map[string]any) (
 	env[meterName] = &run{ctx: ctx, meter: m}
 	v, err := expr.Run(p.program, env)
 	if err == nil {
-		err = (&run{ctx: ctx, meter: m}).spend(weighing{}, v)
+		err = (&run{ctx: ctx, meter: m}).chargeSize(sizeSum{}, v)
 	}
 	for _, limit := range []error{ErrWork, ErrDepth, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, limit) {

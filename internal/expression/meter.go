@@ -57,11 +57,11 @@ func (r *run) charge(work int) error {
 
 func (r *run) left() int { return Work - r.meter.used }
 
-// spend charges for all that values hold.
-func (r *run) spend(w weighing, values ...any) error {
+// chargeSize charges for all that values hold.
+func (r *run) chargeSize(w sizeSum, values ...any) error {
 	w.limit = r.left()
 	for _, v := range values {
-		w.weigh(v, 0)
+		w.add(v, 0)
 	}
 	if w.tooDeep {
 		return ErrDepth
@@ -69,18 +69,18 @@ func (r *run) spend(w weighing, values ...any) error {
 	return r.charge(w.sum)
 }
 
-// item is the work of one value of whatever kind.
-const item = 16
+// itemWork is the work of one value of whatever kind.
+const itemWork = 16
 
-// weighing sums up what values hold, until that is more than limit. Shared parts
+// sizeSum sums up what values hold, until that is more than limit. Shared parts
 // count as often as they are seen, since whatever reads them sees them as often.
-type weighing struct {
+type sizeSum struct {
 	sum, limit int
 	tooDeep    bool
 }
 
-func (w *weighing) weigh(v any, depth int) {
-	w.sum += item + 2*depth // an indent, where the value is written
+func (w *sizeSum) add(v any, depth int) {
+	w.sum += itemWork + 2*depth // an indent, where the value is written
 	if depth > MaxDepth {
 		w.tooDeep = true
 	}
@@ -92,34 +92,34 @@ func (w *weighing) weigh(v any, depth int) {
 		w.sum += len(v)
 	case []any:
 		for i := 0; i < len(v) && w.sum <= w.limit && !w.tooDeep; i++ {
-			w.weigh(v[i], depth+1)
+			w.add(v[i], depth+1)
 		}
 	case map[string]any:
 		for key, value := range v {
 			w.sum += len(key)
-			if w.weigh(value, depth+1); w.sum > w.limit || w.tooDeep {
+			if w.add(value, depth+1); w.sum > w.limit || w.tooDeep {
 				return
 			}
 		}
 	case nil, bool, int, int64, float64:
 	default:
-		w.weighOther(reflect.ValueOf(v), depth)
+		w.addOther(reflect.ValueOf(v), depth)
 	}
 }
 
-// weighOther weighs values that Expr itself makes, such as a map with keys of any kind.
-func (w *weighing) weighOther(v reflect.Value, depth int) {
+// addOther weighs values that Expr itself makes, such as a map with keys of any kind.
+func (w *sizeSum) addOther(v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.String:
 		w.sum += v.Len()
 	case reflect.Slice, reflect.Array:
 		for i := 0; i < v.Len() && w.sum <= w.limit && !w.tooDeep; i++ {
-			w.weigh(v.Index(i).Interface(), depth+1)
+			w.add(v.Index(i).Interface(), depth+1)
 		}
 	case reflect.Map:
 		for each := v.MapRange(); each.Next() && w.sum <= w.limit && !w.tooDeep; {
-			w.weigh(each.Key().Interface(), depth+1)
-			w.weigh(each.Value().Interface(), depth+1)
+			w.add(each.Key().Interface(), depth+1)
+			w.add(each.Value().Interface(), depth+1)
 		}
 	}
 }
@@ -133,21 +133,21 @@ func size(v any) int {
 	return 1
 }
 
-// compare charges for comparing two values: it ends with the smaller one.
-func (r *run) compare(a, b any) error {
-	w, other := weighing{limit: r.left()}, weighing{limit: r.left()}
-	w.weigh(a, 0)
-	other.weigh(b, 0)
+// chargeCompare charges for comparing two values: it ends with the smaller one.
+func (r *run) chargeCompare(a, b any) error {
+	w, other := sizeSum{limit: r.left()}, sizeSum{limit: r.left()}
+	w.add(a, 0)
+	other.add(b, 0)
 	if w.tooDeep && other.tooDeep {
 		return ErrDepth
 	}
 	return r.charge(min(w.sum, other.sum))
 }
 
-// find charges for comparing a value with each item of a list, or for hashing it.
-func (r *run) find(needle, list any) error {
-	w := weighing{limit: r.left()}
-	w.weigh(needle, 0)
+// chargeFind charges for comparing a value with each item of a list, or for hashing it.
+func (r *run) chargeFind(needle, list any) error {
+	w := sizeSum{limit: r.left()}
+	w.add(needle, 0)
 	if w.tooDeep {
 		return ErrDepth
 	}
@@ -157,11 +157,11 @@ func (r *run) find(needle, list any) error {
 	if err := r.charge(w.sum); err != nil {
 		return err
 	}
-	return r.charge(times(w.sum, size(list)))
+	return r.charge(saturatingMultiply(w.sum, size(list)))
 }
 
-// times multiplies, and gives more than any meter has where that would overflow.
-func times(a, b int) int {
+// saturatingMultiply multiplies, and gives more than any meter has where that would overflow.
+func saturatingMultiply(a, b int) int {
 	if a > 0 && b > Work/a {
 		return Work + 1
 	}
@@ -173,13 +173,13 @@ func (r *run) operate(operator string, a, b any) (any, error) {
 	var err error
 	switch operator {
 	case "+":
-		err = r.charge(item + addition(a) + addition(b))
+		err = r.charge(itemWork + addedSize(a) + addedSize(b))
 	case "in":
-		err = r.find(a, b)
+		err = r.chargeFind(a, b)
 	case "==", "!=", "<", ">", "<=", ">=":
-		err = r.compare(a, b)
+		err = r.chargeCompare(a, b)
 	default:
-		err = r.charge(item + addition(a) + addition(b))
+		err = r.charge(itemWork + addedSize(a) + addedSize(b))
 	}
 	if err != nil {
 		return nil, err
@@ -202,11 +202,11 @@ func (r *run) operate(operator string, a, b any) (any, error) {
 	case ">=":
 		return runtime.MoreOrEqual(a, b), nil
 	}
-	return r.texts(operator, a, b)
+	return r.applyTextOperator(operator, a, b)
 }
 
-// addition is the part of an operand in what + makes: of strings, their bytes.
-func addition(v any) int {
+// addedSize is the part of an operand in what + makes: of strings, their bytes.
+func addedSize(v any) int {
 	s, _ := v.(string)
 	return len(s)
 }

@@ -32,12 +32,12 @@ func functions() []expr.Option {
 		of(operateName, func(r *run, args []any) (any, error) { return r.operate(args[0].(string), args[1], args[2]) }),
 		of(callName, func(r *run, args []any) (any, error) { return r.call(args[0].(string), args[1:]) }),
 		of(listName, func(r *run, args []any) (any, error) {
-			return args[1], r.charge(item + times(item, size(args[1])))
+			return args[1], r.charge(itemWork + saturatingMultiply(itemWork, size(args[1])))
 		}),
 		of(tickName, func(r *run, args []any) (any, error) {
 			return args[2], r.tick(args[0].(string), args[1].(int), args[2])
 		}),
-		of(keyName, func(r *run, args []any) (any, error) { return args[0], r.charge(item * (1 + addition(args[0]))) }),
+		of(keyName, func(r *run, args []any) (any, error) { return args[0], r.charge(itemWork * (1 + addedSize(args[0]))) }),
 		of(fromEndName, func(_ *run, args []any) (any, error) {
 			if i, ok := args[1].(int); ok {
 				return size(args[0]) - 1 - i, nil
@@ -47,17 +47,17 @@ func functions() []expr.Option {
 	}
 }
 
-// metering puts the metered functions into an expression.
-type metering struct{ err error }
+// meterVisitor puts the metered functions into an expression.
+type meterVisitor struct{ err error }
 
 var metered = []string{"+", "==", "!=", "<", ">", "<=", ">=", "in", "matches", "contains", "startsWith", "endsWith"}
 
-// free operators cost the same whatever their operands are. A range is bounded
+// constantCost operators cost the same whatever their operands are. A range is bounded
 // by Expr's own budget of items.
-var free = []string{"-", "*", "/", "%", "**", "^", "&&", "||", "and", "or", "??", ".."}
+var constantCost = []string{"-", "*", "/", "%", "**", "^", "&&", "||", "and", "or", "??", ".."}
 
 // Visit is called for each node after those below it.
-func (m *metering) Visit(node *ast.Node) {
+func (m *meterVisitor) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		if n.Value == "$env" {
@@ -66,8 +66,8 @@ func (m *metering) Visit(node *ast.Node) {
 	case *ast.BinaryNode:
 		switch {
 		case slices.Contains(metered, n.Operator):
-			*node = call(*node, operateName, &ast.StringNode{Value: n.Operator}, n.Left, n.Right)
-		case !slices.Contains(free, n.Operator):
+			*node = newCall(*node, operateName, &ast.StringNode{Value: n.Operator}, n.Left, n.Right)
+		case !slices.Contains(constantCost, n.Operator):
 			m.err = fmt.Errorf("the operator %s is not available here", n.Operator)
 		}
 	case *ast.BuiltinNode:
@@ -77,26 +77,26 @@ func (m *metering) Visit(node *ast.Node) {
 			return // patched already: Expr shares nodes
 		}
 		for i := range n.Arguments {
-			key(&n.Arguments[i])
+			meterKey(&n.Arguments[i])
 		}
 	case *ast.MemberNode:
-		key(&n.Property)
+		meterKey(&n.Property)
 	case *ast.PairNode:
-		key(&n.Key)
+		meterKey(&n.Key)
 	}
 }
 
-func (m *metering) builtin(node *ast.Node, n *ast.BuiltinNode) {
+func (m *meterVisitor) builtin(node *ast.Node, n *ast.BuiltinNode) {
 	f := builtin.Builtins[builtin.Index[n.Name]]
 	if !f.Predicate {
-		*node = call(n, callName, append([]ast.Node{&ast.StringNode{Value: n.Name}}, n.Arguments...)...)
+		*node = newCall(n, callName, append([]ast.Node{&ast.StringNode{Value: n.Name}}, n.Arguments...)...)
 		return
 	}
 	if n.Name == "findLast" || n.Name == "findLastIndex" {
 		m.fromEnd(node, n)
 		return
 	}
-	n.Arguments[0] = call(n.Arguments[0], listName, &ast.StringNode{Value: n.Name}, n.Arguments[0])
+	n.Arguments[0] = newCall(n.Arguments[0], listName, &ast.StringNode{Value: n.Name}, n.Arguments[0])
 	for _, argument := range n.Arguments[1:] {
 		predicate, ok := argument.(*ast.PredicateNode)
 		if !ok || isCall(predicate.Node, tickName) {
@@ -104,37 +104,37 @@ func (m *metering) builtin(node *ast.Node, n *ast.BuiltinNode) {
 		}
 		nodes := new(counter)
 		ast.Walk(&predicate.Node, nodes)
-		predicate.Node = call(predicate.Node, tickName, &ast.StringNode{Value: n.Name}, &ast.IntegerNode{Value: item * int(*nodes)}, predicate.Node)
+		predicate.Node = newCall(predicate.Node, tickName, &ast.StringNode{Value: n.Name}, &ast.IntegerNode{Value: itemWork * int(*nodes)}, predicate.Node)
 	}
 }
 
 // fromEnd makes findLast a find in the reversed list. Expr's own loop from the
 // end leaves a value on the stack for each item, among the arguments of whatever
 // function the result is for.
-func (m *metering) fromEnd(node *ast.Node, n *ast.BuiltinNode) {
+func (m *meterVisitor) fromEnd(node *ast.Node, n *ast.BuiltinNode) {
 	list := n.Arguments[0]
 	find := &ast.BuiltinNode{Name: map[string]string{"findLast": "find", "findLastIndex": "findIndex"}[n.Name], Throws: n.Throws}
 	find.SetLocation(n.Location())
-	find.Arguments = []ast.Node{call(n, callName, &ast.StringNode{Value: "reverse"}, list), n.Arguments[1]}
+	find.Arguments = []ast.Node{newCall(n, callName, &ast.StringNode{Value: "reverse"}, list), n.Arguments[1]}
 	*node = find
 	m.builtin(node, find)
 	if n.Name == "findLastIndex" {
-		*node = call(n, fromEndName, list, *node)
+		*node = newCall(n, fromEndName, list, *node)
 	}
 }
 
-// key meters a value whose use costs what it is long.
-func key(node *ast.Node) {
+// meterKey meters a value whose use costs what it is long.
+func meterKey(node *ast.Node) {
 	switch (*node).(type) {
 	case *ast.StringNode, *ast.IntegerNode:
 		return
 	}
 	if !isCall(*node, keyName) {
-		*node = call(*node, keyName, *node)
+		*node = newCall(*node, keyName, *node)
 	}
 }
 
-func call(at ast.Node, name string, args ...ast.Node) ast.Node {
+func newCall(at ast.Node, name string, args ...ast.Node) ast.Node {
 	n := &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: append([]ast.Node{&ast.IdentifierNode{Value: meterName}}, args...)}
 	n.SetLocation(at.Location())
 	return n
@@ -153,15 +153,15 @@ func isCall(n ast.Node, name string) bool {
 func (r *run) tick(of string, work int, v any) error {
 	switch of {
 	case "groupBy":
-		work += addition(v) // hashed
+		work += addedSize(v) // hashed
 	case "sortBy":
-		work += 32 * (item + addition(v)) // compared about so often
+		work += 32 * (itemWork + addedSize(v)) // compared about so often
 	}
 	return r.charge(work)
 }
 
-// texts applies an operator of texts.
-func (r *run) texts(operator string, a, b any) (any, error) {
+// applyTextOperator applies an operator of texts.
+func (r *run) applyTextOperator(operator string, a, b any) (any, error) {
 	if a == nil || b == nil {
 		return false, nil
 	}
@@ -178,12 +178,12 @@ func (r *run) texts(operator string, a, b any) (any, error) {
 	case "endsWith":
 		return strings.HasSuffix(text, part), nil
 	}
-	return r.matches(text, part)
+	return r.matchPattern(text, part)
 }
 
-// matches charges for each byte of a text as often as the regular expression
+// matchPattern charges for each byte of a text as often as the regular expression
 // has states: so long matching may take.
-func (r *run) matches(text, pattern string) (bool, error) {
+func (r *run) matchPattern(text, pattern string) (bool, error) {
 	e := r.patterns[pattern]
 	if e == nil {
 		var err error
@@ -195,7 +195,7 @@ func (r *run) matches(text, pattern string) (bool, error) {
 		}
 		r.patterns[pattern] = e
 	}
-	if err := r.charge(item + times(len(text), e.states)); err != nil {
+	if err := r.charge(itemWork + saturatingMultiply(len(text), e.states)); err != nil {
 		return false, err
 	}
 	return e.MatchString(text), nil
@@ -221,23 +221,23 @@ func (r *run) pattern(text string) (*matcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := states(parsed)
-	if err := r.charge(times(stateWork, n)); err != nil {
+	n := countStates(parsed)
+	if err := r.charge(saturatingMultiply(stateWork, n)); err != nil {
 		return nil, err
 	}
 	compiled, err := regexp.Compile(text)
 	return &matcher{compiled, n}, err
 }
 
-// states is how many states a regular expression has at most. Repetitions make
+// countStates is how many states a regular expression has at most. Repetitions make
 // a thousand copies of what they repeat.
-func states(e *syntax.Regexp) int {
+func countStates(e *syntax.Regexp) int {
 	n := 2 + len(e.Rune)
 	for _, sub := range e.Sub {
-		n += states(sub)
+		n += countStates(sub)
 	}
 	if e.Op == syntax.OpRepeat {
-		n = times(n, max(1, e.Min, e.Max)+1)
+		n = saturatingMultiply(n, max(1, e.Min, e.Max)+1)
 	}
 	return n
 }

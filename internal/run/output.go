@@ -98,7 +98,7 @@ func (c *executedCall) validateOutput() error {
 	e := toolroom.AsError(err)
 	message := e.Message
 	if failure := (*schema.Failure)(nil); errors.As(err, &failure) {
-		message = strings.Replace(message, failure.Error(), failure.First(maxFaults), 1)
+		message = strings.Replace(message, failure.Error(), failure.FirstProblems(maxFaults), 1)
 	}
 	c.result.Warnings = append(c.result.Warnings, toolroom.Warning{Code: e.Code, Message: catalog.Shorten(message, maxWarning)})
 	return nil

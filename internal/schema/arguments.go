@@ -11,7 +11,7 @@ import (
 // tool can have it for its arguments, which are an object. It looks at the types
 // and values that the schema names, and does not solve it.
 func (s *Schema) CheckArguments() error {
-	if refusesObjects(s.judge.root, map[*jsonschema.Schema]bool{}) {
+	if refusesObjects(s.checker.root, map[*jsonschema.Schema]bool{}) {
 		return errors.New(`it takes no JSON object, and arguments are one: write {"type": "object", "properties": {…}}`)
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A census counts what a schema text would cost the validator.
-type census struct {
+// A sizeCounter counts what a schema text would cost the validator.
+type sizeCounter struct {
 	limits     Limits
 	subschemas int
 	pointers   int
@@ -17,7 +17,7 @@ type census struct {
 
 // count walks a schema text that jsonx has bounded in size and depth. length is
 // that of the pointer that path makes.
-func (c *census) count(value any, path []string, length int) *Error {
+func (c *sizeCounter) count(value any, path []string, length int) *Error {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, member := range value {
@@ -32,12 +32,12 @@ func (c *census) count(value any, path []string, length int) *Error {
 				return err
 			}
 		}
-		if composites(value) > maxComposites {
+		if countComposites(value) > maxComposites {
 			return tooLarge(pointerTo(path), fmt.Sprintf("more than %d objects and arrays in one array", maxComposites))
 		}
 	case bool:
 	case json.Number:
-		if reason := numberTrouble(value); reason != "" {
+		if reason := numberExcess(value); reason != "" {
 			return tooLarge(pointerTo(path), reason)
 		}
 		return nil
@@ -59,8 +59,8 @@ func tooLarge(pointer, reason string) *Error {
 	return &Error{Kind: TooLarge, Pointer: pointer, Reason: reason, Hint: "simplify the schema"}
 }
 
-// numberTrouble says why a number is beyond what the validator may compute with.
-func numberTrouble(n json.Number) string {
+// numberExcess says why a number is beyond what the validator may compute with.
+func numberExcess(n json.Number) string {
 	text := string(n)
 	if len(text) > maxNumber {
 		return fmt.Sprintf("a number of %d characters, the limit is %d", len(text), maxNumber)
@@ -74,20 +74,20 @@ func numberTrouble(n json.Number) string {
 	return ""
 }
 
-// A trouble is a place of a document that the validator must not see: nesting
+// An excess is a place of a document that the validator must not see: nesting
 // too deep for its stack, or a number that it would take ages for.
-type trouble struct {
+type excess struct {
 	path          []string // from the place up to the root
 	expected, got string
 }
 
-// troubles finds all of them. It allocates nothing for a document without any.
-func troubles(value any, depth int) []trouble {
+// findExcesses finds all of them. It allocates nothing for a document without any.
+func findExcesses(value any, depth int) []excess {
 	if depth > maxDocumentDepth {
-		return []trouble{{expected: fmt.Sprintf("at most %d levels of nesting", maxDocumentDepth), got: "more"}}
+		return []excess{{expected: fmt.Sprintf("at most %d levels of nesting", maxDocumentDepth), got: "more"}}
 	}
-	var found []trouble
-	up := func(below []trouble, token string) {
+	var found []excess
+	up := func(below []excess, token string) {
 		for _, t := range below {
 			t.path = append(t.path, token)
 			found = append(found, t)
@@ -96,27 +96,27 @@ func troubles(value any, depth int) []trouble {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, member := range value {
-			if below := troubles(member, depth+1); below != nil {
+			if below := findExcesses(member, depth+1); below != nil {
 				up(below, name)
 			}
 		}
 	case []any:
 		for i, item := range value {
-			if below := troubles(item, depth+1); below != nil {
+			if below := findExcesses(item, depth+1); below != nil {
 				up(below, strconv.Itoa(i))
 			}
 		}
 	case json.Number:
-		if reason := numberTrouble(value); reason != "" {
-			found = []trouble{{expected: "a number in range", got: reason}}
+		if reason := numberExcess(value); reason != "" {
+			found = []excess{{expected: "a number in range", got: reason}}
 		}
 	}
 	return found
 }
 
-func explainTroubles(troubles []trouble) *Failure {
-	problems := make([]Problem, 0, len(troubles))
-	for _, t := range troubles {
+func excessFailure(excesses []excess) *Failure {
+	problems := make([]Problem, 0, len(excesses))
+	for _, t := range excesses {
 		slices.Reverse(t.path)
 		problems = append(problems, newProblem(t.path, "", t.expected, t.got))
 	}

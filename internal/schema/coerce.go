@@ -51,7 +51,7 @@ func decodeText(value any) any {
 		return value
 	}
 	decoded, err := jsonx.Decode([]byte(text), jsonx.Limits{})
-	if err != nil || troubles(decoded, 0) != nil {
+	if err != nil || findExcesses(decoded, 0) != nil {
 		return value
 	}
 	return decoded

@@ -12,6 +12,6 @@
 // Schemas and documents are untrusted. A call ends in bounded time and memory for any
 // input, with an error that names the limit it exceeded; see [Limits].
 //
-// The judge is github.com/santhosh-tekuri/jsonschema, chosen because it passes
+// The validator is github.com/santhosh-tekuri/jsonschema, chosen because it passes
 // the whole official test suite.
 package schema

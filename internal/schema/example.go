@@ -19,12 +19,12 @@ const maxExample = 8 << 10
 func (s *Schema) Example() (json.RawMessage, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	example, _, ok := s.judge.repair(newFiller().fill(s.judge.root, ""))
+	example, _, ok := s.checker.repair(newFiller().fill(s.checker.root, ""))
 	return example, ok
 }
 
 // A filler makes up values. Its bounds keep recursive schemas finite; what
-// comes out too small is refused by the judge afterwards.
+// comes out too small is refused by the checker afterwards.
 type filler struct {
 	values int                  // that may still be made
 	open   []*jsonschema.Schema // those being filled, the root first
@@ -39,11 +39,11 @@ func (f *filler) fill(s *jsonschema.Schema, name string) any {
 		return nil
 	}
 	f.values--
-	parts := f.parts(s)
+	parts := f.applicableParts(s)
 	f.open = append(f.open, s)
 	defer func() { f.open = f.open[:len(f.open)-1] }()
 	for _, part := range parts {
-		if value, ok := given(part); ok {
+		if value, ok := chosenValue(part); ok {
 			return clone(value)
 		}
 	}
@@ -63,9 +63,9 @@ func (f *filler) fill(s *jsonschema.Schema, name string) any {
 	}
 }
 
-// parts returns s with all that applies to the same value and that a value has
+// applicableParts returns s with all that applies to the same value and that a value has
 // to meet. Of alternatives it takes one.
-func (f *filler) parts(s *jsonschema.Schema) []*jsonschema.Schema {
+func (f *filler) applicableParts(s *jsonschema.Schema) []*jsonschema.Schema {
 	var found []*jsonschema.Schema
 	var add func(*jsonschema.Schema)
 	add = func(s *jsonschema.Schema) {
@@ -98,8 +98,8 @@ func (f *filler) alternative(branches []*jsonschema.Schema) *jsonschema.Schema {
 	return last
 }
 
-// given returns a value that the author of the schema chose.
-func given(s *jsonschema.Schema) (any, bool) {
+// chosenValue returns a value that the author of the schema chose.
+func chosenValue(s *jsonschema.Schema) (any, bool) {
 	switch {
 	case s.Const != nil:
 		return *s.Const, true
@@ -231,13 +231,13 @@ func cutRunes(text string, n int) string {
 func fillNumber(parts []*jsonschema.Schema) any {
 	value := new(big.Rat)
 	for _, part := range parts {
-		value = moveInside(value, part)
+		value = moveIntoBounds(value, part)
 	}
 	return jsonNumber(value)
 }
 
-// moveInside moves a number by as little as is needed to meet the bounds of s.
-func moveInside(value *big.Rat, s *jsonschema.Schema) *big.Rat {
+// moveIntoBounds moves a number by as little as is needed to meet the bounds of s.
+func moveIntoBounds(value *big.Rat, s *jsonschema.Schema) *big.Rat {
 	one := big.NewRat(1, 1)
 	if s.Minimum != nil && value.Cmp(s.Minimum) < 0 {
 		value = s.Minimum

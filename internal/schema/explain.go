@@ -15,7 +15,7 @@ import (
 
 // explain puts leaves into words: those of the first places in the document, so
 // that a document wrong in a hundred thousand places costs no more than one in twenty.
-func (j *judge) explain(leaves []leaf) *Failure {
+func (j *checker) explain(leaves []leaf) *Failure {
 	slices.SortStableFunc(leaves, func(a, b leaf) int { return comparePaths(a.path, b.path) })
 	explained := leaves[:min(len(leaves), 5*maxProblems)] // some will say the same
 	problems := make([]Problem, 0, len(explained))
@@ -25,8 +25,8 @@ func (j *judge) explain(leaves []leaf) *Failure {
 	return newFailure(problems, len(leaves)-len(explained))
 }
 
-func (j *judge) problem(l leaf) Problem {
-	owner := j.at[l.schema] // nil inside a meta-schema
+func (j *checker) problem(l leaf) Problem {
+	owner := j.byLocation[l.schema] // nil inside a meta-schema
 	keyword := pointer(l.schema) + pointerTo(l.cause.KeywordPath())
 	switch c := l.cause.(type) {
 	case missing:
@@ -34,16 +34,16 @@ func (j *judge) problem(l leaf) Problem {
 	case unknown:
 		return unknownProperty(l, c, owner, keyword)
 	}
-	expected, got := l.sides(owner)
+	expected, got := l.describe(owner)
 	p := newProblem(l.path, keyword, expected, got)
-	if meant, ok := l.meantValue(); ok {
+	if meant, ok := l.intendedValue(); ok {
 		p.Message += fmt.Sprintf(", did you mean %s?", quote(meant))
 	}
 	return p
 }
 
-// sides says what was expected and what came.
-func (l leaf) sides(owner *jsonschema.Schema) (expected, got string) {
+// describe says what was expected and what came.
+func (l leaf) describe(owner *jsonschema.Schema) (expected, got string) {
 	got = describeValue(l.value)
 	switch k := l.cause.(type) {
 	case *kind.Type:
@@ -51,7 +51,7 @@ func (l leaf) sides(owner *jsonschema.Schema) (expected, got string) {
 	case *kind.Const:
 		return literal(k.Want), got
 	case *kind.Enum:
-		return oneOf(k.Want), got
+		return formatEnum(k.Want), got
 	case *kind.Format:
 		return formatText(k.Want), got
 	case *kind.Pattern:
@@ -80,11 +80,11 @@ func (l leaf) sides(owner *jsonschema.Schema) (expected, got string) {
 	case *kind.UniqueItems:
 		return "items that differ", fmt.Sprintf("items %d and %d alike", k.Duplicates[0], k.Duplicates[1])
 	case *kind.Contains:
-		return "an item that is " + contained(owner), got
+		return "an item that is " + containsText(owner), got
 	case *kind.MinContains:
-		return fmt.Sprintf("at least %s of %s", count(k.Want, "item"), contained(owner)), fmt.Sprintf("%d such", len(k.Got))
+		return fmt.Sprintf("at least %s of %s", count(k.Want, "item"), containsText(owner)), fmt.Sprintf("%d such", len(k.Got))
 	case *kind.MaxContains:
-		return fmt.Sprintf("at most %s of %s", count(k.Want, "item"), contained(owner)), fmt.Sprintf("%d such", len(k.Got))
+		return fmt.Sprintf("at most %s of %s", count(k.Want, "item"), containsText(owner)), fmt.Sprintf("%d such", len(k.Got))
 	case *kind.MinProperties:
 		return "at least " + count(k.Want, "member"), fmt.Sprintf("object of %d", k.Got)
 	case *kind.MaxProperties:
@@ -92,7 +92,7 @@ func (l leaf) sides(owner *jsonschema.Schema) (expected, got string) {
 	case *kind.FalseSchema:
 		return "nothing", got
 	case *kind.Not:
-		return "a value that is not " + excluded(owner), got
+		return "a value that is not " + notContainsText(owner), got
 	case *kind.OneOf:
 		return "a value that fits one alternative only", fmt.Sprintf("one that fits alternatives %d and %d", k.Subschemas[0], k.Subschemas[1])
 	case *kind.AnyOf:
@@ -104,14 +104,14 @@ func (l leaf) sides(owner *jsonschema.Schema) (expected, got string) {
 	}
 }
 
-func contained(owner *jsonschema.Schema) string {
+func containsText(owner *jsonschema.Schema) string {
 	if owner == nil {
 		return anyValue
 	}
 	return describeSchema(owner.Contains)
 }
 
-func excluded(owner *jsonschema.Schema) string {
+func notContainsText(owner *jsonschema.Schema) string {
 	if owner == nil || describeSchema(owner.Not) == anyValue {
 		return `excluded by "not"`
 	}
@@ -133,7 +133,7 @@ func unknownProperty(l leaf, u unknown, owner *jsonschema.Schema, keyword string
 	p := newProblem(l.path, keyword, "no such property", describeValue(l.value))
 	p.Message = fmt.Sprintf("%s: unknown property %s", display(p.Pointer), quote(u.name))
 	const listed = 10
-	if meant, ok := meantProperty(u.name, l.value, known, owner); ok {
+	if meant, ok := intendedProperty(u.name, l.value, known, owner); ok {
 		p.Message += fmt.Sprintf(", did you mean %s?", quote(meant))
 	} else if len(known) > 0 {
 		p.Message += ", known are " + shorten(strings.Join(known[:min(len(known), listed)], ", "), 200)
@@ -144,19 +144,19 @@ func unknownProperty(l leaf, u unknown, owner *jsonschema.Schema, keyword string
 	return p
 }
 
-// meantProperty returns the property of s that a misspelt name means. A list or an object is
+// intendedProperty returns the property of s that a misspelt name means. A list or an object is
 // meant for a property that takes one: if the nearest does not, for the only one that does. An
 // abbreviation of the only required property, such as cmd of command, is not another's misspelling.
-func meantProperty(name string, value any, known []string, s *jsonschema.Schema) (string, bool) {
-	if s != nil && len(s.Required) == 1 && abbreviates(name, s.Required[0]) && slices.Contains(known, s.Required[0]) {
+func intendedProperty(name string, value any, known []string, s *jsonschema.Schema) (string, bool) {
+	if s != nil && len(s.Required) == 1 && isAbbreviation(name, s.Required[0]) && slices.Contains(known, s.Required[0]) {
 		return s.Required[0], true
 	}
 	meant, ok := nearest.Of(name, known)
 	kind := typeOfContainer(value)
-	if !ok || kind == "" || takes(propertySchema(s, meant), kind) {
+	if !ok || kind == "" || acceptsType(propertySchema(s, meant), kind) {
 		return meant, ok
 	}
-	fitting := slices.DeleteFunc(slices.Clone(known), func(other string) bool { return !takes(propertySchema(s, other), kind) })
+	fitting := slices.DeleteFunc(slices.Clone(known), func(other string) bool { return !acceptsType(propertySchema(s, other), kind) })
 	if meant, ok := nearest.Of(name, fitting); ok {
 		return meant, true
 	}
@@ -166,9 +166,9 @@ func meantProperty(name string, value any, known []string, s *jsonschema.Schema)
 	return "", false
 }
 
-// abbreviates reports whether a short name has the first letter of a longer one, and then others
+// isAbbreviation reports whether a short name has the first letter of a longer one, and then others
 // of it in their order.
-func abbreviates(short, long string) bool {
+func isAbbreviation(short, long string) bool {
 	if len(short) < 3 || len(short) >= len(long) || short[0] != long[0] {
 		return false
 	}
@@ -196,13 +196,13 @@ func typeOfContainer(value any) string {
 	}
 }
 
-// takes reports whether a schema names no types, or this one.
-func takes(s *jsonschema.Schema, kind string) bool {
+// acceptsType reports whether a schema names no types, or this one.
+func acceptsType(s *jsonschema.Schema, kind string) bool {
 	return s == nil || s.Types == nil || s.Types.IsEmpty() || slices.Contains(s.Types.ToStrings(), kind)
 }
 
-// meantValue returns the value of an enum that a string was meant to be.
-func (l leaf) meantValue() (string, bool) {
+// intendedValue returns the value of an enum that a string was meant to be.
+func (l leaf) intendedValue() (string, bool) {
 	text, isText := l.value.(string)
 	enum, isEnum := l.cause.(*kind.Enum)
 	if !isText || !isEnum {
@@ -220,7 +220,7 @@ func (l leaf) meantValue() (string, bool) {
 // propertySchema finds what s, or a subschema that it applies to the same
 // value, says about a property.
 func propertySchema(s *jsonschema.Schema, name string) *jsonschema.Schema {
-	for _, owner := range owners(s) {
+	for _, owner := range inPlaceSchemas(s) {
 		if property, ok := owner.Properties[name]; ok {
 			return property
 		}
@@ -231,7 +231,7 @@ func propertySchema(s *jsonschema.Schema, name string) *jsonschema.Schema {
 // propertyNames lists the properties that s knows, sorted.
 func propertyNames(s *jsonschema.Schema) []string {
 	names := map[string]bool{}
-	for _, owner := range owners(s) {
+	for _, owner := range inPlaceSchemas(s) {
 		for name := range owner.Properties {
 			names[name] = true
 		}
@@ -239,8 +239,8 @@ func propertyNames(s *jsonschema.Schema) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// owners returns s and the subschemas that it applies to the same value.
-func owners(s *jsonschema.Schema) []*jsonschema.Schema {
+// inPlaceSchemas returns s and the subschemas that it applies to the same value.
+func inPlaceSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	const most = 100
 	var found []*jsonschema.Schema
 	var add func(*jsonschema.Schema)

@@ -37,10 +37,10 @@ type Problem struct {
 }
 
 // Error is one line, the messages separated by semicolons.
-func (f *Failure) Error() string { return f.First(len(f.Problems)) }
+func (f *Failure) Error() string { return f.FirstProblems(len(f.Problems)) }
 
-// First is like Error, with at most n messages; the others are counted.
-func (f *Failure) First(n int) string {
+// FirstProblems is like Error, with at most n messages; the others are counted.
+func (f *Failure) FirstProblems(n int) string {
 	n = min(n, len(f.Problems))
 	messages := make([]string, 0, n+1)
 	for _, p := range f.Problems[:n] {

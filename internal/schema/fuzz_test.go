@@ -9,7 +9,7 @@ import (
 )
 
 // FuzzASchemaAndADocument checks what must hold for any two texts: nothing
-// panics, errors are of our own types, the matcher never accepts what the judge
+// panics, errors are of our own types, the matcher never accepts what the checker
 // refuses, and repairs and examples are valid.
 func FuzzASchemaAndADocument(f *testing.F) {
 	for _, unit := range []string{`[`, `{"not":`, `{"items":`, `{"allOf":[`} { // nested deep
@@ -54,7 +54,7 @@ func FuzzASchemaAndADocument(f *testing.F) {
 		switch {
 		case err == nil:
 		case accepted:
-			t.Fatalf("the matcher of %s accepts %s, the judge does not: %v", schema, document, err)
+			t.Fatalf("the matcher of %s accepts %s, the checker does not: %v", schema, document, err)
 		case errors.As(err, &failure):
 			if len(failure.Problems) == 0 || err.Error() == "" {
 				t.Fatalf("a failure without problems")

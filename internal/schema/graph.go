@@ -62,7 +62,7 @@ func children(s *jsonschema.Schema) iter.Seq[*jsonschema.Schema] {
 // checkChains refuses a schema whose subschemas lead back to themselves without
 // going into the document, which has no meaning, and one with so long a chain
 // of them that the validator's recursion could exhaust the stack.
-func (j *judge) checkChains() *Error {
+func (j *checker) checkChains() *Error {
 	lengths := map[*jsonschema.Schema]int{}
 	var length func(s *jsonschema.Schema, above int) (int, *Error)
 	length = func(s *jsonschema.Schema, above int) (int, *Error) {
@@ -75,11 +75,11 @@ func (j *judge) checkChains() *Error {
 		case seen:
 			return known, nil
 		case above > maxChain:
-			return 0, tooLong(s)
+			return 0, chainError(s)
 		}
 		lengths[s] = 0 // on the way
 		longest := 0
-		for _, next := range j.next(s) {
+		for _, next := range j.nextInPlace(s) {
 			n, failed := length(next, above+1)
 			if failed != nil {
 				return 0, failed
@@ -89,29 +89,29 @@ func (j *judge) checkChains() *Error {
 		lengths[s] = longest + 1
 		return longest + 1, nil
 	}
-	for _, location := range slices.Sorted(maps.Keys(j.at)) {
-		s := j.at[location]
+	for _, location := range slices.Sorted(maps.Keys(j.byLocation)) {
+		s := j.byLocation[location]
 		if n, failed := length(s, 0); failed != nil {
 			return failed
 		} else if n > maxChain {
-			return tooLong(s)
+			return chainError(s)
 		}
 	}
 	return nil
 }
 
-func tooLong(s *jsonschema.Schema) *Error {
+func chainError(s *jsonschema.Schema) *Error {
 	return tooLarge(pointer(s.Location), fmt.Sprintf("a chain of more than %d references and combinations", maxChain))
 }
 
-// next returns what may be evaluated at the same value right after s. Where a
+// nextInPlace returns what may be evaluated at the same value right after s. Where a
 // dynamic reference leads depends on the way to it, so all its possible targets count.
-func (j *judge) next(s *jsonschema.Schema) []*jsonschema.Schema {
+func (j *checker) nextInPlace(s *jsonschema.Schema) []*jsonschema.Schema {
 	next := slices.Collect(inPlace(s))
 	if s.RecursiveRef == nil && s.DynamicRef == nil {
 		return next
 	}
-	for _, target := range j.at {
+	for _, target := range j.byLocation {
 		recursive := s.RecursiveRef != nil && target.RecursiveAnchor
 		dynamic := s.DynamicRef != nil && s.DynamicRef.Anchor != "" && target.DynamicAnchor == s.DynamicRef.Anchor
 		if recursive || dynamic {

@@ -28,7 +28,7 @@ func For[T any]() (json.RawMessage, error) { return Infer(reflect.TypeFor[T]()) 
 // [json.RawMessage] and interfaces any value. Types that have no JSON form, or
 // refer to themselves, are an error that names them.
 func Infer(t reflect.Type) (json.RawMessage, error) {
-	return once(inferredKey{t, "arguments"}, func() (json.RawMessage, error) {
+	return cachedInference(inferredKey{t, "arguments"}, func() (json.RawMessage, error) {
 		return infer(t, func(s *jsonschema.Schema) {
 			if slices.Equal(s.Types, []string{"null", "array"}) {
 				s.Type, s.Types = "array", nil
@@ -47,8 +47,8 @@ type inferredKey struct {
 // of a program has the same built-in tools.
 var inferredTexts sync.Map
 
-// once returns what infer returned for the key before, or calls it. It keeps no failures.
-func once(k inferredKey, infer func() (json.RawMessage, error)) (json.RawMessage, error) {
+// cachedInference returns what infer returned for the key before, or calls it. It keeps no failures.
+func cachedInference(k inferredKey, infer func() (json.RawMessage, error)) (json.RawMessage, error) {
 	if text, ok := inferredTexts.Load(k); ok {
 		return json.RawMessage(text.(string)), nil
 	}
@@ -67,7 +67,7 @@ func InferWith(t reflect.Type, members map[string]map[string]any) (json.RawMessa
 	if err != nil {
 		return nil, fmt.Errorf("schema of Go type %s: %w", t, err)
 	}
-	return once(inferredKey{t, "arguments with " + string(form)}, func() (json.RawMessage, error) { return inferWith(t, members) })
+	return cachedInference(inferredKey{t, "arguments with " + string(form)}, func() (json.RawMessage, error) { return inferWith(t, members) })
 }
 
 func inferWith(t reflect.Type, members map[string]map[string]any) (json.RawMessage, error) {
@@ -103,7 +103,7 @@ func inferWith(t reflect.Type, members map[string]map[string]any) (json.RawMessa
 // InferResult is [Infer] for values that Go encodes: there a nil slice, map or
 // []byte becomes null, and the schema says so.
 func InferResult(t reflect.Type) (json.RawMessage, error) {
-	return once(inferredKey{t, "result"}, func() (json.RawMessage, error) {
+	return cachedInference(inferredKey{t, "result"}, func() (json.RawMessage, error) {
 		return infer(t, func(s *jsonschema.Schema) {
 			isMap := s.Type == "object" && s.Properties == nil && s.AdditionalProperties != nil
 			isBytes := s.Type == "string" && s.ContentEncoding != ""

@@ -20,7 +20,7 @@ func (s *Schema) WriteIntegers(document json.RawMessage) (json.RawMessage, error
 		return nil, err
 	}
 	changed := false
-	tree = writeIntegers(s.judge.root, tree, &changed)
+	tree = writeIntegers(s.checker.root, tree, &changed)
 	if !changed {
 		return document, nil
 	}
@@ -38,12 +38,12 @@ func writeIntegers(s *jsonschema.Schema, value any, changed *bool) any {
 			return json.Number(exact.Num().String())
 		}
 	case map[string]any:
-		all := owners(s)
+		all := inPlaceSchemas(s)
 		for name, member := range value {
 			value[name] = writeIntegers(memberSchema(all, name), member, changed)
 		}
 	case []any:
-		all := owners(s)
+		all := inPlaceSchemas(s)
 		for i, element := range value {
 			value[i] = writeIntegers(firstElementSchema(all, i), element, changed)
 		}
@@ -54,7 +54,7 @@ func writeIntegers(s *jsonschema.Schema, value any, changed *bool) any {
 // requiresInteger reports whether s names the type integer and does not name number.
 func requiresInteger(s *jsonschema.Schema) bool {
 	integer := false
-	for _, owner := range owners(s) {
+	for _, owner := range inPlaceSchemas(s) {
 		if owner.Types == nil {
 			continue
 		}

@@ -15,8 +15,8 @@ type leaf struct {
 	value  any      // at path
 	cause  cause
 	schema string // location of the subschema that is not met
-	// ofName means that the name at the end of path is at fault; it is the value.
-	ofName bool
+	// nameAtFault means that the name at the end of path is at fault; it is the value.
+	nameAtFault bool
 }
 
 // A cause is an ErrorKind of the validator, or missing or unknown.
@@ -62,7 +62,7 @@ func appendLeaves(dst []leaf, e *jsonschema.ValidationError, document any) []lea
 		return appendMissing(dst, e, k.Missing, "dependencies", k.Prop)
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			dst = appendUnknown(dst, below(at, name), document, unknown{name, "additionalProperties"}, e.SchemaURL)
+			dst = appendUnknown(dst, appendPath(at, name), document, unknown{name, "additionalProperties"}, e.SchemaURL)
 		}
 		return dst
 	case *kind.FalseSchema:
@@ -78,7 +78,7 @@ func appendLeaves(dst []leaf, e *jsonschema.ValidationError, document any) []lea
 		}
 		for i := range dst[first:] {
 			l := &dst[first+i]
-			l.path, l.value, l.ofName = below(at, k.Property), k.Property, true
+			l.path, l.value, l.nameAtFault = appendPath(at, k.Property), k.Property, true
 		}
 		return dst
 	}
@@ -89,7 +89,7 @@ func appendLeaves(dst []leaf, e *jsonschema.ValidationError, document any) []lea
 func appendMissing(dst []leaf, e *jsonschema.ValidationError, names []string, keyword, with string) []leaf {
 	for _, name := range names {
 		dst = append(dst, leaf{
-			path: below(e.InstanceLocation, name), cause: missing{name, keyword, with}, schema: e.SchemaURL,
+			path: appendPath(e.InstanceLocation, name), cause: missing{name, keyword, with}, schema: e.SchemaURL,
 		})
 	}
 	return dst
@@ -112,10 +112,10 @@ func appendClosestBranch(dst []leaf, e *jsonschema.ValidationError, document any
 	var types []string
 	for i, cause := range e.Causes {
 		branch := appendLeaves(nil, cause, document)
-		if misfit := misfit(branch, depth); i == 0 || misfit < bestMisfit {
+		if misfit := mismatchRank(branch, depth); i == 0 || misfit < bestMisfit {
 			best, bestMisfit = branch, misfit
 		}
-		if mismatch, ok := onlyType(branch, depth); ok {
+		if mismatch, ok := typeMismatchOnly(branch, depth); ok {
 			types = append(types, mismatch.Want...)
 		} else {
 			allTypes = false
@@ -130,9 +130,9 @@ func appendClosestBranch(dst []leaf, e *jsonschema.ValidationError, document any
 	return append(dst, leaf{path: e.InstanceLocation, value: value, cause: mismatch, schema: e.SchemaURL})
 }
 
-// onlyType returns the mismatch of a branch that fails for the type of the
+// typeMismatchOnly returns the mismatch of a branch that fails for the type of the
 // value alone.
-func onlyType(branch []leaf, depth int) (*kind.Type, bool) {
+func typeMismatchOnly(branch []leaf, depth int) (*kind.Type, bool) {
 	if len(branch) != 1 || len(branch[0].path) != depth {
 		return nil, false
 	}
@@ -140,9 +140,9 @@ func onlyType(branch []leaf, depth int) (*kind.Type, bool) {
 	return mismatch, ok
 }
 
-// misfit is how far a branch is from being meant: most if it wants another kind
+// mismatchRank is how far a branch is from being meant: most if it wants another kind
 // of value, then if a property that tells branches apart has another value.
-func misfit(branch []leaf, depth int) int {
+func mismatchRank(branch []leaf, depth int) int {
 	sum := len(branch)
 	for _, l := range branch {
 		_, wrongType := l.cause.(*kind.Type)
@@ -181,6 +181,6 @@ func lookup(document any, path []string) (any, bool) {
 	return document, true
 }
 
-func below(path []string, token string) []string {
+func appendPath(path []string, token string) []string {
 	return append(slices.Clone(path), token)
 }

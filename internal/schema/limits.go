@@ -18,7 +18,7 @@ type Limits struct {
 	// limits and is slow all the same, 2 s if zero. It is looked at between
 	// subschemas, so that the compilation may take half a second longer.
 	CompileTime time.Duration
-	// Steps is how much work one check may cost the judge, 200,000 if zero. A
+	// Steps is how much work one check may cost the checker, 200,000 if zero. A
 	// step takes up to a microsecond and 500 bytes: evaluating a subschema at a
 	// value is one, and one more for each member or element.
 	Steps int

@@ -8,7 +8,7 @@ import (
 )
 
 // A matcher settles the common case fast: it reads the text of a document token
-// by token and says yes only if the judge would find nothing. It knows the part
+// by token and says yes only if the checker would find nothing. It knows the part
 // of JSON Schema that most tools use, each keyword exactly, and gives up on
 // everything else; see newMatcher. Its work is linear in the document, because
 // each value is matched by one matcher only.
@@ -48,7 +48,7 @@ type textRules struct {
 	format               func(any) error
 }
 
-// valueSet holds the scalar values of an enum. Others are left to the judge.
+// valueSet holds the scalar values of an enum. Others are left to the checker.
 type valueSet struct {
 	texts         map[string]bool
 	integers      map[int64]bool
@@ -56,17 +56,17 @@ type valueSet struct {
 }
 
 // maxMatchCost is what all patterns and formats together may cost, in steps;
-// beyond it the judge decides, who counts all work.
+// beyond it the checker decides, because it counts all work.
 const maxMatchCost = 100_000
 
-// A reading is one document being matched.
-type reading struct {
+// A documentReader reads one document for a match.
+type documentReader struct {
 	*jsonx.Reader
 	cost int
 }
 
 func (m *matcher) accepts(document []byte) bool {
-	r := reading{Reader: jsonx.NewReader(document, jsonx.Limits{})}
+	r := documentReader{Reader: jsonx.NewReader(document, jsonx.Limits{})}
 	if !m.match(&r) {
 		r.Abandon()
 		return false
@@ -75,7 +75,7 @@ func (m *matcher) accepts(document []byte) bool {
 }
 
 // match reads the next value. What follows a mismatch need not be read.
-func (m *matcher) match(r *reading) bool {
+func (m *matcher) match(r *documentReader) bool {
 	kind := r.Peek()
 	if m.byKind != nil {
 		if m = m.byKind[kind]; m == nil {
@@ -104,7 +104,7 @@ func (m *matcher) match(r *reading) bool {
 	}
 }
 
-func (m *matcher) matchObject(r *reading) bool {
+func (m *matcher) matchObject(r *documentReader) bool {
 	if m.values != nil {
 		return false
 	}
@@ -126,7 +126,7 @@ func (m *matcher) matchObject(r *reading) bool {
 	return found == m.required
 }
 
-func (m *matcher) matchArray(r *reading) bool {
+func (m *matcher) matchArray(r *documentReader) bool {
 	if m.values != nil {
 		return false
 	}
@@ -152,7 +152,7 @@ func (m *matcher) matchNumber(text []byte) bool {
 	}
 }
 
-func (t *textRules) match(text []byte, r *reading) bool {
+func (t *textRules) match(text []byte, r *documentReader) bool {
 	if t.minLength > 0 || t.maxLength < len(text) {
 		if n := utf8.RuneCount(text); n < t.minLength || n > t.maxLength {
 			return false

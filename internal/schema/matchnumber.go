@@ -14,7 +14,7 @@ type number struct {
 	nearest   float64 // the float64 nearest to it
 }
 
-// readNumber reports false for a number that is left to the judge: one with an
+// readNumber reports false for a number that is left to the checker: one with an
 // exponent, or a very long one.
 func readNumber(text []byte) (number, bool) {
 	if len(text) > maxNumber || bytes.ContainsAny(text, "eE") {

@@ -15,7 +15,7 @@ import (
 //
 // The validator offers no way to interrupt it, but it calls the format of a
 // subschema each time that it evaluates one. So each subschema gets a format that
-// counts and, when the steps are spent, panics; the judge recovers. What an
+// counts and, when the steps are spent, panics; the checker recovers. What an
 // evaluation is about to cost is charged at its start, including that part of
 // its children (type, const, enum) that the validator looks at before their format.
 type meter struct {
@@ -50,35 +50,35 @@ func (m *meter) checkDeadline() {
 
 // attach puts the counting format in front of the format of s.
 func (m *meter) attach(s *jsonschema.Schema) {
-	price := newPrice(s)
+	price := newEvaluationCost(s)
 	counted := jsonschema.Format{Validate: func(v any) error {
-		m.charge(price.of(v))
+		m.charge(price.forValue(v))
 		return nil
 	}}
 	if format := s.Format; format != nil {
 		counted.Name = format.Name
 		counted.Validate = func(v any) error {
-			m.charge(price.of(v) + formatCost(v))
+			m.charge(price.forValue(v) + formatCost(v))
 			return format.Validate(v)
 		}
 	}
 	s.Format = &counted
 }
 
-// A price is what one evaluation of a subschema costs, in steps.
-type price struct {
+// An evaluationCost is what one evaluation of a subschema costs, in steps.
+type evaluationCost struct {
 	fixed  int  // itself and the first look at what applies to the same value
 	each   int  // the first look at one member or element
 	unique bool // uniqueItems, which compares objects and arrays pair by pair
 }
 
-func newPrice(s *jsonschema.Schema) price {
-	p := price{fixed: 1, each: 1, unique: s.UniqueItems}
+func newEvaluationCost(s *jsonschema.Schema) evaluationCost {
+	p := evaluationCost{fixed: 1, each: 1, unique: s.UniqueItems}
 	for in := range inPlace(s) {
-		p.fixed += firstLook(in)
+		p.fixed += upfrontCost(in)
 	}
 	for below := range children(s) {
-		p.each = max(p.each, firstLook(below))
+		p.each = max(p.each, upfrontCost(below))
 	}
 	if s.DynamicRef != nil || s.RecursiveRef != nil {
 		p.fixed += maxChain // resolving walks all scopes
@@ -86,7 +86,7 @@ func newPrice(s *jsonschema.Schema) price {
 	return p
 }
 
-func (p price) of(v any) int {
+func (p evaluationCost) forValue(v any) int {
 	switch v := v.(type) {
 	case map[string]any:
 		return p.fixed + p.each*len(v)
@@ -95,7 +95,7 @@ func (p price) of(v any) int {
 		if p.unique {
 			// The validator's hash of objects and arrays can be made to collide
 			// at will, so that it compares all of them with each other.
-			n := composites(v)
+			n := countComposites(v)
 			cost += n * n / 8
 		}
 		return cost
@@ -113,7 +113,7 @@ func formatCost(v any) int {
 	return len(text) / 16
 }
 
-func composites(items []any) int {
+func countComposites(items []any) int {
 	n := 0
 	for _, item := range items {
 		switch item.(type) {
@@ -124,16 +124,16 @@ func composites(items []any) int {
 	return n
 }
 
-// firstLook is what the validator does with a subschema before its format is
+// upfrontCost is what the validator does with a subschema before its format is
 // called: in the worst case compare the value with all of its const and enum.
-func firstLook(s *jsonschema.Schema) int {
+func upfrontCost(s *jsonschema.Schema) int {
 	cost := 0
 	if s.Const != nil {
-		cost += comparison(*s.Const)
+		cost += comparisonCost(*s.Const)
 	}
 	if s.Enum != nil {
 		for _, value := range s.Enum.Values {
-			cost += comparison(value)
+			cost += comparisonCost(value)
 		}
 	}
 	return 1 + cost/comparisonsPerStep
@@ -142,20 +142,20 @@ func firstLook(s *jsonschema.Schema) int {
 // comparisonsPerStep is how many strings are compared in the time of a step.
 const comparisonsPerStep = 64
 
-func comparison(value any) int {
+func comparisonCost(value any) int {
 	switch value := value.(type) {
 	case nil, bool, string:
 		return 1
 	case map[string]any:
 		cost := 4
 		for _, member := range value {
-			cost += 4 + comparison(member)
+			cost += 4 + comparisonCost(member)
 		}
 		return cost
 	case []any:
 		cost := 4
 		for _, item := range value {
-			cost += comparison(item)
+			cost += comparisonCost(item)
 		}
 		return cost
 	default: // a number, compared as a fraction

@@ -40,38 +40,38 @@ func (b *matcherBuilder) build(s *jsonschema.Schema) (*matcher, bool) {
 		return m, m != nil // nil: the schema recurses
 	}
 	b.built[s] = nil
-	m, ok := b.combined(s)
+	m, ok := b.buildCombined(s)
 	if ok {
 		b.built[s] = m
 	}
 	return m, ok
 }
 
-// combined builds the matcher of a schema that only refers to others, or hands
+// buildCombined builds the matcher of a schema that only refers to others, or hands
 // over to those that assert.
-func (b *matcherBuilder) combined(s *jsonschema.Schema) (*matcher, bool) {
+func (b *matcherBuilder) buildCombined(s *jsonschema.Schema) (*matcher, bool) {
 	branches := slices.Concat(s.AllOf, s.AnyOf, s.OneOf)
 	if s.Ref != nil {
 		branches = append(branches, s.Ref)
 	}
 	switch {
-	case usesMore(s):
+	case usesUnsupported(s):
 		return nil, false
 	case len(branches) == 0:
-		return b.asserting(s)
-	case asserts(s):
+		return b.buildAssertions(s)
+	case hasAssertions(s):
 		return nil, false
 	case len(branches) == 1:
 		return b.build(branches[0])
 	case len(s.AnyOf) == len(branches) || len(s.OneOf) == len(branches):
-		return b.byKind(branches)
+		return b.joinByKind(branches)
 	default:
 		return nil, false
 	}
 }
 
-// usesMore reports whether s has a keyword that no matcher knows.
-func usesMore(s *jsonschema.Schema) bool {
+// usesUnsupported reports whether s has a keyword that no matcher knows.
+func usesUnsupported(s *jsonschema.Schema) bool {
 	return s.RecursiveRef != nil || s.DynamicRef != nil || s.Not != nil || s.If != nil ||
 		s.MaxProperties != nil || s.MinProperties != nil || s.PropertyNames != nil || len(s.PatternProperties) > 0 ||
 		len(s.Dependencies) > 0 || len(s.DependentRequired) > 0 || len(s.DependentSchemas) > 0 || s.UnevaluatedProperties != nil ||
@@ -79,8 +79,8 @@ func usesMore(s *jsonschema.Schema) bool {
 		s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil || len(s.Extensions) > 0
 }
 
-// asserts reports whether s itself has a keyword that asserting deals with.
-func asserts(s *jsonschema.Schema) bool {
+// hasAssertions reports whether s itself has a keyword that asserting deals with.
+func hasAssertions(s *jsonschema.Schema) bool {
 	return s.Types != nil || s.Enum != nil || s.Const != nil || s.Format != nil ||
 		len(s.Required) > 0 || len(s.Properties) > 0 || s.AdditionalProperties != nil ||
 		s.MinItems != nil || s.MaxItems != nil || s.Items != nil || s.Items2020 != nil ||
@@ -88,15 +88,15 @@ func asserts(s *jsonschema.Schema) bool {
 		s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil
 }
 
-// byKind joins branches of which each takes kinds of its own.
-func (b *matcherBuilder) byKind(branches []*jsonschema.Schema) (*matcher, bool) {
+// joinByKind joins branches of which each takes kinds of its own.
+func (b *matcherBuilder) joinByKind(branches []*jsonschema.Schema) (*matcher, bool) {
 	joined := map[jsonx.Kind]*matcher{}
 	for _, branch := range branches {
 		m, ok := b.build(branch)
 		if !ok {
 			return nil, false
 		}
-		for _, kind := range m.accepted() {
+		for _, kind := range m.acceptedKinds() {
 			if joined[kind] != nil {
 				return nil, false
 			}
@@ -109,8 +109,8 @@ func (b *matcherBuilder) byKind(branches []*jsonschema.Schema) (*matcher, bool) 
 	return &matcher{byKind: joined}, true
 }
 
-// accepted lists the kinds of tokens that m may match.
-func (m *matcher) accepted() []jsonx.Kind {
+// acceptedKinds lists the kinds of tokens that m may match.
+func (m *matcher) acceptedKinds() []jsonx.Kind {
 	var kinds []jsonx.Kind
 	for kind, of := range map[jsonx.Kind]bool{
 		jsonx.Null: m.kinds.null, jsonx.True: m.kinds.boolean, jsonx.False: m.kinds.boolean,
@@ -124,7 +124,7 @@ func (m *matcher) accepted() []jsonx.Kind {
 	return kinds
 }
 
-func (b *matcherBuilder) asserting(s *jsonschema.Schema) (*matcher, bool) {
+func (b *matcherBuilder) buildAssertions(s *jsonschema.Schema) (*matcher, bool) {
 	m := &matcher{kinds: kindsOf(s.Types)}
 	for _, add := range []func(*matcher, *jsonschema.Schema) bool{addValues, addText, addNumber, b.addObject, b.addArray} {
 		if !add(m, s) {
@@ -212,7 +212,7 @@ func addText(m *matcher, s *jsonschema.Schema) bool {
 		rules.pattern, rules.patternSize = linear.Regexp, linear.size
 	}
 	if s.Format != nil {
-		if s.Format.Name == "regex" { // compiles the text, at a cost that only a judge counts
+		if s.Format.Name == "regex" { // compiles the text, at a cost that only a checker counts
 			return false
 		}
 		rules.format = s.Format.Validate

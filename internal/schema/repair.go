@@ -14,15 +14,15 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
-// maxRepairRounds is how often a document is judged and mended: each round can
-// bring up problems below what the one before has mended.
+// maxRepairRounds is how often a document is checked and repaired: each round can
+// bring up problems below what the one before has fixed.
 const maxRepairRounds = 8
 
 // maxRepairWork bounds the work of one repair, which begins again with each refused call: the
 // names and values that are compared. Each takes a microsecond or two.
 const maxRepairWork = 100_000
 
-// maxRepairValues is how many values a document may hold to be mended.
+// maxRepairValues is how many values a document may hold to be fixed.
 const maxRepairValues = 2_000
 
 // Repair derives a valid document from one that s refuses, to show to the
@@ -33,12 +33,12 @@ const maxRepairValues = 2_000
 // dropped are returned, sorted, as JSON pointers without the first slash. It reports
 // false if the result is not valid, or too long to show (8 KiB). The document is left as it is.
 func Repair(s *Schema, document any) (repaired json.RawMessage, dropped []string, ok bool) {
-	if troubles(document, 0) != nil || countValues(document) > maxRepairValues {
+	if findExcesses(document, 0) != nil || countValues(document) > maxRepairValues {
 		return nil, nil, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.judge.repair(clone(document))
+	return s.checker.repair(clone(document))
 }
 
 func countValues(value any) int {
@@ -56,11 +56,11 @@ func countValues(value any) int {
 	return n
 }
 
-// repair mends a document, which it owns, until the judge is content.
-func (j *judge) repair(document any) (repaired json.RawMessage, dropped []string, ok bool) {
+// repair changes a document, which it owns, until the checker finds nothing wrong.
+func (j *checker) repair(document any) (repaired json.RawMessage, dropped []string, ok bool) {
 	work := maxRepairWork
 	for range maxRepairRounds {
-		leaves, err := j.judge(document)
+		leaves, err := j.check(document)
 		if err != nil {
 			return nil, nil, false
 		}
@@ -70,9 +70,9 @@ func (j *judge) repair(document any) (repaired json.RawMessage, dropped []string
 			return repaired, dropped, ok
 		}
 		slices.SortStableFunc(leaves, func(a, b leaf) int {
-			return cmp.Or(cmp.Compare(a.turn(), b.turn()), comparePaths(a.path, b.path))
+			return cmp.Or(cmp.Compare(a.repairOrder(), b.repairOrder()), comparePaths(a.path, b.path))
 		})
-		m := mender{judge: j, filler: newFiller(), document: document, missing: map[string]int{}, dropped: map[string]map[string]any{}}
+		m := repairer{checker: j, filler: newFiller(), document: document, missing: map[string]int{}, dropped: map[string]map[string]any{}}
 		for _, l := range leaves {
 			if _, ok := l.cause.(missing); ok && len(l.path) > 0 {
 				m.missing[pointerTo(l.path[:len(l.path)-1])]++
@@ -82,7 +82,7 @@ func (j *judge) repair(document any) (repaired json.RawMessage, dropped []string
 			if work -= m.cost(l); work < 0 {
 				return nil, nil, false
 			}
-			m.mend(l)
+			m.fix(l)
 		}
 		for at, values := range m.dropped {
 			for name := range values {
@@ -94,9 +94,9 @@ func (j *judge) repair(document any) (repaired json.RawMessage, dropped []string
 	return nil, nil, false
 }
 
-// turn orders the mending: first names, since a misspelt one may be the one
+// repairOrder orders the repairs: first names, since a misspelt one may be the one
 // that is missing; last what is to be filled in.
-func (l leaf) turn() int {
+func (l leaf) repairOrder() int {
 	switch l.cause.(type) {
 	case unknown:
 		return 0
@@ -107,9 +107,9 @@ func (l leaf) turn() int {
 	}
 }
 
-// A mender changes a document, one leaf at a time.
-type mender struct {
-	judge    *judge
+// A repairer changes a document, one leaf at a time.
+type repairer struct {
+	checker  *checker
 	filler   *filler
 	document any
 	// How many properties an object lacks, and those that were dropped from it, by its path.
@@ -119,9 +119,9 @@ type mender struct {
 
 // cost is how much work it is to mend a leaf: names are compared with all those that are known,
 // and values with all those of an enum.
-func (m *mender) cost(l leaf) int {
+func (m *repairer) cost(l leaf) int {
 	n := 1
-	for _, owner := range owners(m.judge.at[l.schema]) {
+	for _, owner := range inPlaceSchemas(m.checker.byLocation[l.schema]) {
 		n += len(owner.Properties)
 	}
 	switch c := l.cause.(type) {
@@ -135,8 +135,8 @@ func (m *mender) cost(l leaf) int {
 	return n
 }
 
-func (m *mender) mend(l leaf) {
-	owner := m.judge.at[l.schema]
+func (m *repairer) fix(l leaf) {
+	owner := m.checker.byLocation[l.schema]
 	if len(l.path) > 0 {
 		holder, _ := lookup(m.document, l.path[:len(l.path)-1])
 		object, _ := holder.(map[string]any)
@@ -152,13 +152,13 @@ func (m *mender) mend(l leaf) {
 			}
 			return
 		case missing:
-			m.fillIn(object, at, c.name, owner)
+			m.addMissing(object, at, c.name, owner)
 			return
 		case *kind.FalseSchema:
 			delete(object, name)
 			return
 		}
-		if l.ofName {
+		if l.nameAtFault {
 			delete(object, name)
 			return
 		}
@@ -167,8 +167,8 @@ func (m *mender) mend(l leaf) {
 	if !found {
 		return // an earlier leaf has moved it
 	}
-	if mended, ok := m.mendValue(value, l.cause, owner); ok {
-		m.document = replace(m.document, l.path, mended)
+	if fixed, ok := m.fixValue(value, l.cause, owner); ok {
+		m.document = replace(m.document, l.path, fixed)
 	}
 }
 
@@ -176,7 +176,7 @@ func (m *mender) mend(l leaf) {
 func rename(object map[string]any, name string, owner *jsonschema.Schema) bool {
 	value := object[name]
 	delete(object, name)
-	meant, ok := meantProperty(name, value, propertyNames(owner), owner)
+	meant, ok := intendedProperty(name, value, propertyNames(owner), owner)
 	if !ok {
 		return false
 	}
@@ -186,10 +186,10 @@ func rename(object map[string]any, name string, owner *jsonschema.Schema) bool {
 	return true
 }
 
-// fillIn adds a missing property: with the value under its misspelt name if there is one, or with
+// addMissing adds a missing property: with the value under its misspelt name if there is one, or with
 // that of another name, if one value was dropped, one is missing, and its type takes it: many
 // callers say pattern for query, or file_path for path.
-func (m *mender) fillIn(object map[string]any, at, name string, owner *jsonschema.Schema) {
+func (m *repairer) addMissing(object map[string]any, at, name string, owner *jsonschema.Schema) {
 	if _, there := object[name]; there || object == nil {
 		return
 	}
@@ -204,7 +204,7 @@ func (m *mender) fillIn(object map[string]any, at, name string, owner *jsonschem
 	property := propertySchema(owner, name)
 	if dropped := m.dropped[at]; len(dropped) == 1 && m.missing[at] == 1 {
 		for other, value := range dropped {
-			if isPlainly(property, value) {
+			if isPlainType(property, value) {
 				object[name] = value
 				delete(dropped, other)
 				return
@@ -214,9 +214,9 @@ func (m *mender) fillIn(object map[string]any, at, name string, owner *jsonschem
 	object[name] = m.filler.fill(property, name)
 }
 
-// isPlainly reports whether a schema asks for the type of a value, and permits neither few values
+// isPlainType reports whether a schema asks for the type of a value, and permits neither few values
 // nor one form of a text.
-func isPlainly(s *jsonschema.Schema, value any) bool {
+func isPlainType(s *jsonschema.Schema, value any) bool {
 	if s == nil || s.Types == nil || s.Enum != nil || s.Const != nil || s.Pattern != nil {
 		return false
 	}
@@ -230,12 +230,12 @@ func isPlainly(s *jsonschema.Schema, value any) bool {
 	return kind != "" && slices.Contains(s.Types.ToStrings(), kind)
 }
 
-// mendValue returns what to put in the place of a value.
-func (m *mender) mendValue(value any, c cause, s *jsonschema.Schema) (any, bool) {
+// fixValue returns what to put in the place of a value.
+func (m *repairer) fixValue(value any, c cause, s *jsonschema.Schema) (any, bool) {
 	switch c := c.(type) {
 	case *kind.Type:
-		if mended, ok := coerce(value, c.Want); ok {
-			return mended, true
+		if fixed, ok := coerce(value, c.Want); ok {
+			return fixed, true
 		}
 		return m.filler.fill(s, ""), s != nil
 	case *kind.Const:
@@ -245,33 +245,33 @@ func (m *mender) mendValue(value any, c cause, s *jsonschema.Schema) (any, bool)
 	case *kind.Format, *kind.Pattern:
 		return m.filler.fill(s, ""), s != nil
 	case *kind.UniqueItems:
-		return without(value, c.Duplicates[1], 1)
+		return removeItems(value, c.Duplicates[1], 1)
 	case *kind.AdditionalItems:
 		items, _ := value.([]any)
-		return without(value, len(items)-c.Count, c.Count)
+		return removeItems(value, len(items)-c.Count, c.Count)
 	}
 	if s == nil {
 		return nil, false
 	}
 	switch value := value.(type) {
 	case string:
-		return mendLength(value, s), true
+		return fixLength(value, s), true
 	case json.Number:
 		number, ok := new(big.Rat).SetString(string(value))
 		if !ok {
 			return nil, false
 		}
-		return jsonNumber(moveInside(number, s)), true
+		return jsonNumber(moveIntoBounds(number, s)), true
 	case []any:
-		return m.mendItems(value, s), true
+		return m.fixItems(value, s), true
 	default:
 		return nil, false
 	}
 }
 
-// without cuts n items out of an array. It reports false if they are not there
-// any more, because the array has been mended before.
-func without(value any, i, n int) (any, bool) {
+// removeItems cuts n items out of an array. It reports false if they are not there
+// any more, because the array has been changed before.
+func removeItems(value any, i, n int) (any, bool) {
 	items, ok := value.([]any)
 	if !ok || i < 0 || i+n > len(items) {
 		return nil, false
@@ -279,7 +279,7 @@ func without(value any, i, n int) (any, bool) {
 	return slices.Delete(slices.Clone(items), i, i+n), true
 }
 
-func mendLength(text string, s *jsonschema.Schema) string {
+func fixLength(text string, s *jsonschema.Schema) string {
 	if s.MinLength != nil {
 		text = pad(text, *s.MinLength)
 	}
@@ -289,7 +289,7 @@ func mendLength(text string, s *jsonschema.Schema) string {
 	return text
 }
 
-func (m *mender) mendItems(items []any, s *jsonschema.Schema) []any {
+func (m *repairer) fixItems(items []any, s *jsonschema.Schema) []any {
 	if s.MaxItems != nil && len(items) > *s.MaxItems {
 		items = items[:*s.MaxItems]
 	}

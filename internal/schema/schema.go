@@ -8,12 +8,12 @@ import (
 )
 
 // A Schema is a compiled JSON Schema. It is safe for concurrent use; only
-// checks that take the judge wait for each other.
+// checks that need the checker wait for each other.
 type Schema struct {
 	fast *matcher // nil if the schema is outside of what a matcher can settle
 
-	mu    sync.Mutex // guards judge
-	judge *judge
+	mu      sync.Mutex // guards checker
+	checker *checker
 }
 
 // options are what Compile and tests may choose.
@@ -42,15 +42,15 @@ func compile(raw []byte, options options) (*Schema, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	judge, failed := newJudge(tree, options)
+	checker, failed := newChecker(tree, options)
 	if failed != nil {
 		return nil, failed
 	}
-	if failed := judge.checkChains(); failed != nil {
+	if failed := checker.checkChains(); failed != nil {
 		return nil, failed
 	}
-	s := &Schema{fast: newMatcher(judge.root), judge: judge}
-	judge.startCounting()
+	s := &Schema{fast: newMatcher(checker.root), checker: checker}
+	checker.startCounting()
 	return s, nil
 }
 
@@ -77,7 +77,7 @@ func parse(raw []byte, options options) (any, *Error) {
 			Hint: `write a schema such as {"type": "object"}`,
 		}
 	}
-	count := census{limits: options.limits}
+	count := sizeCounter{limits: options.limits}
 	return tree, count.count(tree, nil, 0)
 }
 
@@ -109,14 +109,14 @@ func (s *Schema) Accepts(document []byte) bool {
 // that holds the problems of the document, or an [*Error] of the kind TooLarge
 // if finding them takes more than Limits.Steps.
 func (s *Schema) Validate(document any) error {
-	if troubles := troubles(document, 0); len(troubles) > 0 {
-		return explainTroubles(troubles)
+	if excesses := findExcesses(document, 0); len(excesses) > 0 {
+		return excessFailure(excesses)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	leaves, err := s.judge.judge(document)
+	leaves, err := s.checker.check(document)
 	if err != nil || len(leaves) == 0 {
 		return err
 	}
-	return s.judge.explain(leaves)
+	return s.checker.explain(leaves)
 }

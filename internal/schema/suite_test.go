@@ -144,7 +144,7 @@ func runSuite(t *testing.T, options options, skip func(suiteGroup) bool) map[str
 				result.Failed++
 			}
 			if s.Accepts(test.Data) && err != nil {
-				t.Errorf("%s, %s, %s: accepted by the matcher and refused by the judge: %v", name, group.Desc, test.D, err)
+				t.Errorf("%s, %s, %s: accepted by the matcher and refused by the checker: %v", name, group.Desc, test.D, err)
 			}
 		}
 		results[name] = result

@@ -154,14 +154,14 @@ func analyse(d Document) *bag {
 }
 
 func (b *bag) add(s section, text string) {
-	if b.full() {
+	if b.isFull() {
 		return
 	}
-	for _, word := range words(cut(text, maxText)) {
+	for _, word := range splitWords(truncate(text, maxText)) {
 		if functionWords[word] || !s.numbers && isNumber(word) {
 			continue
 		}
-		if b.full() {
+		if b.isFull() {
 			return
 		}
 		b.words++
@@ -214,8 +214,8 @@ func (b *bag) addParameters() {
 // addPhrase adds a tag of several words as a term of its own besides: "look-for" is not
 // every "look".
 func (b *bag) addPhrase(tag string) {
-	ws := words(cut(tag, maxText))
-	if len(ws) < 2 || len(ws) > maxPhrase || b.full() {
+	ws := splitWords(truncate(tag, maxText))
+	if len(ws) < 2 || len(ws) > maxPhrase || b.isFull() {
 		return
 	}
 	b.words++
@@ -239,7 +239,7 @@ func isQuestion(keyword string) bool {
 // length as it is.
 func (b *bag) addQuestions(texts []string) {
 	for _, text := range texts {
-		q := parse(cut(text, maxText))
+		q := parse(truncate(text, maxText))
 		asked := make(map[string]bool)
 		for _, w := range q.words {
 			if w.weight >= kindWeight {
@@ -254,7 +254,7 @@ func (b *bag) addQuestions(texts []string) {
 		for term := range asked {
 			o, known := b.terms[term]
 			if !known {
-				if b.full() {
+				if b.isFull() {
 					continue
 				}
 				b.words++
@@ -269,8 +269,8 @@ func (b *bag) addQuestions(texts []string) {
 // addNumbers adds the numbers in text, also those beside letters. They leave the
 // length as it is.
 func (b *bag) addNumbers(s section, text string) {
-	for _, n := range numbers(cut(text, maxText)) {
-		if b.full() {
+	for _, n := range numbers(truncate(text, maxText)) {
+		if b.isFull() {
 			return
 		}
 		b.words++
@@ -281,11 +281,11 @@ func (b *bag) addNumbers(s section, text string) {
 	}
 }
 
-func (b *bag) full() bool { return b.words == maxWords }
+func (b *bag) isFull() bool { return b.words == maxWords }
 
-// cut returns at most the first n bytes of text. A rune cut in two is no
+// truncate returns at most the first n bytes of text. A rune cut in two is no
 // letter, so it is dropped with the words around it.
-func cut(text string, n int) string {
+func truncate(text string, n int) string {
 	return text[:min(n, len(text))]
 }
 
@@ -303,7 +303,7 @@ func (d Document) spellings() []string {
 	var forms []string
 	seen := make(map[string]bool)
 	for _, s := range []string{d.ID, d.Name, d.Title} {
-		if form := spelling(s); form != "" && !seen[form] {
+		if form := normalizedName(s); form != "" && !seen[form] {
 			seen[form] = true
 			forms = append(forms, form)
 		}
@@ -311,16 +311,16 @@ func (d Document) spellings() []string {
 	return forms
 }
 
-// spelling reduces a name to what createIssue, create_issue and Create Issue
+// normalizedName reduces a name to what createIssue, create_issue and Create Issue
 // share. A name without letters and digits stays as it is.
-func spelling(name string) string {
-	name = strings.TrimSpace(cut(name, maxText))
+func normalizedName(name string) string {
+	name = strings.TrimSpace(truncate(name, maxText))
 	form := strings.Map(func(r rune) rune {
-		if !inWord(r) {
+		if !isWordRune(r) {
 			return -1
 		}
 		return r
-	}, strings.ToLower(fold(name)))
+	}, strings.ToLower(foldText(name)))
 	if form == "" {
 		return name
 	}

@@ -12,7 +12,7 @@ import (
 func (ix *Index) SetVectors(vectors map[string][]float32) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	ix.settle()
+	ix.indexWaiting()
 	for id, v := range vectors {
 		if slot, ok := ix.slots[id]; ok {
 			ix.setVector(slot, v)
@@ -32,7 +32,7 @@ func (ix *Index) ClearVectors() {
 // Vectored returns the number of documents that have a vector, and whether they are enough
 // for searches to use them.
 func (ix *Index) Vectored() (n int, enough bool) {
-	ix.rlock()
+	ix.lockForSearch()
 	defer ix.mu.RUnlock()
 	return ix.vectored, ix.enoughVectors()
 }
@@ -54,11 +54,11 @@ func (ix *Index) enoughVectors() bool { return ix.vectored > 0 && 10*ix.vectored
 // Unrelated sentences have about 0.1.
 const minCosine = 0.3
 
-// blend scales the scores to 0..1, and adds the cosines, scaled the same and weighted. The
+// addCosines scales the scores to 0..1, and adds the cosines, scaled the same and weighted. The
 // cosine of a document is that of the part of the query that is nearest to it. A
 // document without a vector is taken to mean as much as it says. It returns whether the
 // meaning of a document is near that of the query.
-func (ix *Index) blend(scores []tally, query [][]float32, weight float64) (similar func(int32) bool) {
+func (ix *Index) addCosines(scores []tally, query [][]float32, weight float64) (similar func(int32) bool) {
 	if len(query) == 0 || !ix.enoughVectors() {
 		return func(int32) bool { return false }
 	}
@@ -122,7 +122,7 @@ const (
 func Parts(query string) []string {
 	var parts []string
 	part, words := "", 0
-	for _, word := range strings.Fields(cut(query, maxEmbedded)) {
+	for _, word := range strings.Fields(truncate(query, maxEmbedded)) {
 		part = strings.TrimSpace(part + " " + word)
 		words++
 		if words >= minPart && strings.ContainsRune(".!?", rune(word[len(word)-1])) && len(parts) < maxParts-1 {
@@ -140,15 +140,15 @@ func Parts(query string) []string {
 	return parts
 }
 
-// apart writes a name as its words: createIssue and create_issue as create issue.
-func apart(name string) string {
+// splitName writes a name as its words: createIssue and create_issue as create issue.
+func splitName(name string) string {
 	var text strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {
-		if i > 0 && unicode.IsLetter(r) && unicode.IsLetter(runes[i-1]) && boundary(runes, i) {
+		if i > 0 && unicode.IsLetter(r) && unicode.IsLetter(runes[i-1]) && isBoundary(runes, i) {
 			text.WriteByte(' ')
 		}
-		if !inWord(r) {
+		if !isWordRune(r) {
 			r = ' '
 		}
 		text.WriteRune(unicode.ToLower(r))
@@ -163,9 +163,9 @@ const maxProse = 320 // bytes
 // Text returns what is embedded of a document: its name as words, title and description.
 func (d Document) Text() string {
 	var text strings.Builder
-	text.WriteString(apart(cut(cmp.Or(d.Name, d.ID), maxText)))
+	text.WriteString(splitName(truncate(cmp.Or(d.Name, d.ID), maxText)))
 	for _, part := range []string{d.Title, d.Description} {
-		part = strings.Join(strings.Fields(cut(part, maxText)), " ")
+		part = strings.Join(strings.Fields(truncate(part, maxText)), " ")
 		if len(part) > maxProse {
 			part = part[:maxProse]
 			part = part[:max(strings.LastIndexByte(part, ' '), 0)]

@@ -43,7 +43,7 @@ type trait struct {
 	namespace string
 	keywords  bool    // it has some
 	names     float32 // different words of the name
-	nudge     float32 // factor for what it may do
+	factor    float32 // factor for what it may do
 }
 
 // A posting says how a term occurs in one document.
@@ -69,8 +69,8 @@ func (ix *Index) Put(docs ...Document) {
 	}
 }
 
-// settle takes in the documents that wait. The caller holds the lock.
-func (ix *Index) settle() {
+// indexWaiting takes in the documents that wait. The caller holds the lock.
+func (ix *Index) indexWaiting() {
 	if ix.slots == nil {
 		ix.slots = make(map[string]int32)
 		ix.spellings = make(map[string][]int32)
@@ -85,13 +85,13 @@ func (ix *Index) settle() {
 	ix.waiting = nil
 }
 
-// rlock takes the lock for reading, once no document waits.
-func (ix *Index) rlock() {
+// lockForSearch takes the lock for reading, once no document waits.
+func (ix *Index) lockForSearch() {
 	ix.mu.RLock()
 	for len(ix.waiting) > 0 {
 		ix.mu.RUnlock()
 		ix.mu.Lock()
-		ix.settle()
+		ix.indexWaiting()
 		ix.mu.Unlock()
 		ix.mu.RLock()
 	}
@@ -110,7 +110,7 @@ func (ix *Index) Delete(keys ...string) {
 
 // Len returns the number of documents without those that have a variant.
 func (ix *Index) Len() int {
-	ix.rlock()
+	ix.lockForSearch()
 	defer ix.mu.RUnlock()
 	return len(ix.slots) - ix.varied
 }
@@ -134,7 +134,7 @@ func (ix *Index) insert(d Document, b *bag) {
 	}
 	ix.docs[slot] = entry
 	ix.lengths[slot] = b.length
-	ix.traits[slot] = trait{d.Namespace, len(d.Keywords) > 0, b.names, d.nudge()}
+	ix.traits[slot] = trait{d.Namespace, len(d.Keywords) > 0, b.names, d.rankFactor()}
 	if len(d.Keywords) > 0 {
 		ix.guessing[d.Namespace]++
 	}
@@ -170,7 +170,7 @@ func (ix *Index) remove(key string) {
 		at, _ := slices.BinarySearchFunc(t.postings, slot, bySlot)
 		t.postings = slices.Delete(t.postings, at, at+1)
 		if len(t.postings) == 0 {
-			ix.vocab.forget(t)
+			ix.vocab.remove(t)
 		}
 	}
 	for _, form := range ix.docs[slot].spellings {
@@ -184,9 +184,9 @@ func (ix *Index) remove(key string) {
 	ix.total -= float64(ix.lengths[slot])
 	ix.lengths[slot] = 0
 	of := ix.traits[slot]
-	less(ix.sources, of.namespace)
+	decrement(ix.sources, of.namespace)
 	if of.keywords {
-		less(ix.guessing, of.namespace)
+		decrement(ix.guessing, of.namespace)
 	}
 	ix.traits[slot] = trait{}
 	ix.setVector(slot, nil)
@@ -195,7 +195,7 @@ func (ix *Index) remove(key string) {
 	delete(ix.slots, key)
 }
 
-func less(counts map[string]int, key string) {
+func decrement(counts map[string]int, key string) {
 	if counts[key]--; counts[key] == 0 {
 		delete(counts, key)
 	}

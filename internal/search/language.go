@@ -4,12 +4,12 @@ import "strings"
 
 // functionWords carry no meaning of their own and are never indexed. The list
 // is the one of Apache Lucene's EnglishAnalyzer.
-var functionWords = set(`a an and are as at be but by for if in into is it no
+var functionWords = wordSet(`a an and are as at be but by for if in into is it no
 	not of on or such that the their then there these they this to was will with`)
 
 // askingWords say that somebody asks, not what for. A query is searched
 // without them unless it holds nothing else.
-var askingWords = set(`i me my mine myself we us our ours you your yours he him
+var askingWords = wordSet(`i me my mine myself we us our ours you your yours he him
 	his she her hers its them theirs
 	am been being were do does did doing done have has had having can could would
 	should may might must shall what which who whom whose how when where why
@@ -72,13 +72,13 @@ var changing = stems(`create add new make delete remove update set edit send clo
 	upload save store revert undo reset approve assign deploy submit buy pay`)
 
 // determiners may stand between the words of a phrase.
-var determiners = set(`a an the this that these those my your our their its his her some any`)
+var determiners = wordSet(`a an the this that these those my your our their its his her some any`)
 
 // questions are words that begin a question about how things are or were: "what did you
 // change" asks for no change.
-var questions = set(`what which who whose when where why is are was were has have had did does do am`)
+var questions = wordSet(`what which who whose when where why is are was were has have had did does do am`)
 
-func set(words string) map[string]bool {
+func wordSet(words string) map[string]bool {
 	s := make(map[string]bool)
 	for word := range strings.FieldsSeq(words) {
 		s[word] = true
@@ -88,7 +88,7 @@ func set(words string) map[string]bool {
 
 func stems(words string) map[string]bool {
 	s := make(map[string]bool)
-	for word := range set(words) {
+	for word := range wordSet(words) {
 		s[stem(word)] = true
 	}
 	return s

@@ -17,7 +17,7 @@ type LessonKey struct {
 	Team, Tool, Caller string
 }
 
-// A Lesson holds the words of searches after which a tool was used.
+// A LessonRecord holds the words of searches after which a tool was used.
 type LessonRecord struct {
 	LessonKey
 	// Terms are the weights of words at the time At: about the number of uses, of which
@@ -62,8 +62,8 @@ func decay(age time.Duration) float64 {
 	return math.Exp2(-float64(max(age, 0)) / float64(HalfLife))
 }
 
-// with returns the lesson after one more use.
-func (l LessonRecord) with(terms []string, now time.Time) LessonRecord {
+// withUse returns the lesson after one more use.
+func (l LessonRecord) withUse(terms []string, now time.Time) LessonRecord {
 	faded := decay(now.Sub(l.At))
 	next := LessonRecord{LessonKey: l.LessonKey, Terms: make(map[string]float64, len(l.Terms)+len(terms)), At: now}
 	for term, weight := range l.Terms {

@@ -50,12 +50,12 @@ const (
 type Learner struct {
 	store LessonStore
 	o     LearnerOptions
-	queue chan use
+	queue chan toolUse
 	done  chan struct{}
 
 	mu      sync.Mutex
 	closed  bool
-	pending map[session][]searched
+	pending map[session][]pendingSearch
 
 	loading sync.Mutex // held by the one who reads the store
 
@@ -72,14 +72,14 @@ type Learner struct {
 
 type session struct{ caller, id string }
 
-// searched is a search that waits for a call.
-type searched struct {
+// pendingSearch is a search that waits for a call.
+type pendingSearch struct {
 	terms []string
 	hits  []string
 	at    time.Time
 }
 
-type use struct {
+type toolUse struct {
 	key   LessonKey
 	terms []string
 	flush chan struct{} // if not nil, this is no use: all before it are stored
@@ -96,10 +96,10 @@ func NewLearner(store LessonStore, o LearnerOptions) *Learner {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Learner{store: store, o: o, queue: make(chan use, maxQueue), done: make(chan struct{}), pending: map[session][]searched{}}
+	l := &Learner{store: store, o: o, queue: make(chan toolUse, maxQueue), done: make(chan struct{}), pending: map[session][]pendingSearch{}}
 	go func() {
 		defer close(l.done)
-		panics.Log(o.Log, "learning from use", l.keep)
+		panics.Log(o.Log, "learning from use", l.storeUses)
 	}()
 	return l
 }
@@ -122,7 +122,7 @@ func (l *Learner) Flush() {
 	if l.closed {
 		close(flushed)
 	} else {
-		l.queue <- use{flush: flushed}
+		l.queue <- toolUse{flush: flushed}
 	}
 	l.mu.Unlock()
 	<-flushed
@@ -138,20 +138,20 @@ func (l *Learner) Searched(who toolroom.Identity, id, query string, hits []strin
 	key := session{identity.Owner(who), id}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	recent := l.recent(key, now)
+	recent := l.recentSearches(key, now)
 	if len(recent) == 0 && len(l.pending) >= maxPending {
 		l.dropOld(now)
 	}
 	if len(recent) >= maxRecent {
 		recent = recent[1:]
 	}
-	l.pending[key] = append(slices.Clip(recent), searched{terms, hits, now})
+	l.pending[key] = append(slices.Clip(recent), pendingSearch{terms, hits, now})
 }
 
 // dropOld makes room: for a new session the others' old searches go, at last all.
 func (l *Learner) dropOld(now time.Time) {
 	for key := range l.pending {
-		if len(l.recent(key, now)) == 0 {
+		if len(l.recentSearches(key, now)) == 0 {
 			delete(l.pending, key)
 		}
 	}
@@ -160,8 +160,8 @@ func (l *Learner) dropOld(now time.Time) {
 	}
 }
 
-func (l *Learner) recent(key session, now time.Time) []searched {
-	return slices.DeleteFunc(slices.Clone(l.pending[key]), func(s searched) bool { return now.Sub(s.at) > window })
+func (l *Learner) recentSearches(key session, now time.Time) []pendingSearch {
+	return slices.DeleteFunc(slices.Clone(l.pending[key]), func(s pendingSearch) bool { return now.Sub(s.at) > window })
 }
 
 // Used records a call that ended well. If a recent search of the same session found the
@@ -171,8 +171,8 @@ func (l *Learner) Used(who toolroom.Identity, id, tool string) {
 	now := l.o.Now()
 	key := session{identity.Owner(who), id}
 	l.mu.Lock()
-	recent := l.recent(key, now)
-	if !slices.ContainsFunc(recent, func(s searched) bool { return slices.Contains(s.hits, tool) }) {
+	recent := l.recentSearches(key, now)
+	if !slices.ContainsFunc(recent, func(s pendingSearch) bool { return slices.Contains(s.hits, tool) }) {
 		l.mu.Unlock()
 		return
 	}
@@ -194,13 +194,13 @@ func (l *Learner) Learn(who toolroom.Identity, tool string, terms []string) {
 		return
 	}
 	select {
-	case l.queue <- use{key: LessonKey{TeamOf(who), tool, who.Key()}, terms: terms}:
+	case l.queue <- toolUse{key: LessonKey{TeamOf(who), tool, who.Key()}, terms: terms}:
 	default: // learning must not slow calls down
 	}
 }
 
-// keep stores uses until the queue is closed.
-func (l *Learner) keep() {
+// storeUses stores uses until the queue is closed.
+func (l *Learner) storeUses() {
 	ctx := context.Background()
 	stored := 0
 	for u := range l.queue {
@@ -221,12 +221,12 @@ func (l *Learner) keep() {
 	}
 }
 
-func (l *Learner) storeUse(ctx context.Context, u use) error {
+func (l *Learner) storeUse(ctx context.Context, u toolUse) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
 	var next LessonRecord
 	err := l.store.UpdateLesson(ctx, u.key, func(old LessonRecord) LessonRecord {
-		next = old.with(u.terms, l.o.Now())
+		next = old.withUse(u.terms, l.o.Now())
 		return next
 	})
 	if err != nil {
@@ -235,7 +235,7 @@ func (l *Learner) storeUse(ctx context.Context, u use) error {
 	l.lessons.Lock()
 	defer l.lessons.Unlock()
 	if l.byKey != nil {
-		l.replace(next)
+		l.replaceLesson(next)
 	}
 	if l.learned != nil {
 		l.learned = append(l.learned, next)
@@ -243,9 +243,9 @@ func (l *Learner) storeUse(ctx context.Context, u use) error {
 	return nil
 }
 
-// load reads the lessons if they have not been read for a minute. Meanwhile searches use
+// loadLessons reads the lessons if they have not been read for a minute. Meanwhile searches use
 // those that are there; only the first wait.
-func (l *Learner) load() {
+func (l *Learner) loadLessons() {
 	now := l.o.Now()
 	state := func() (there, fresh bool) {
 		l.lessons.RLock()
@@ -284,16 +284,16 @@ func (l *Learner) load() {
 	for _, lesson := range all[:min(len(all), maxLessons)] {
 		of := LessonKey{Team: lesson.Team, Tool: lesson.Tool}
 		if callers[of]++; callers[of] <= maxCallers {
-			l.replace(lesson)
+			l.replaceLesson(lesson)
 		}
 	}
 	for _, lesson := range learned {
-		l.replace(lesson)
+		l.replaceLesson(lesson)
 	}
 }
 
-// replace puts a lesson in the place of the one with its key. The caller holds the lock.
-func (l *Learner) replace(next LessonRecord) {
+// replaceLesson puts a lesson in the place of the one with its key. The caller holds the lock.
+func (l *Learner) replaceLesson(next LessonRecord) {
 	team := l.teams[next.Team]
 	if team == nil {
 		team = map[string]map[string]map[string]float64{}
@@ -321,7 +321,7 @@ func (l *Learner) replace(next LessonRecord) {
 // Recall returns what the team of a caller has learned, for [search.Options]. What the
 // caller itself has taught counts in full, and each other caller as half a use at most.
 func (l *Learner) Recall(who toolroom.Identity) func(term string) []Lesson {
-	l.load()
+	l.loadLessons()
 	team, caller := TeamOf(who), who.Key()
 	now := l.o.Now()
 	return func(term string) []Lesson {

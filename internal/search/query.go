@@ -7,20 +7,20 @@ import (
 
 // Bounds on one query. What an agent pastes beyond them is not read.
 const (
-	maxQuery   = 8 << 10 // bytes
-	maxTerms   = 64      // different words
-	maxSaid    = 256     // words among which phrases are sought
-	maxUnknown = 8       // words for which near terms are sought
+	maxQuery       = 8 << 10 // bytes
+	maxTerms       = 64      // different words
+	maxPhraseWords = 256     // words among which phrases are sought
+	maxUnknown     = 8       // words for which near terms are sought
 )
 
 // A query is a text reduced to what is searched.
 type query struct {
 	text  string
 	words []queryWord
-	// said are all words in their order, without those of values.
-	said []string
-	// changes is whether a word says that something is to be changed.
-	changes bool
+	// allWords are all words in their order, without those of values.
+	allWords []string
+	// asksForChange is whether a word says that something is to be changed.
+	asksForChange bool
 }
 
 type queryWord struct {
@@ -31,26 +31,26 @@ type queryWord struct {
 }
 
 func parse(text string) query {
-	q := query{text: strings.TrimSpace(cut(text, maxQuery))}
-	said, named, kinds := values(q.text)
+	q := query{text: strings.TrimSpace(truncate(text, maxQuery))}
+	said, named, kinds := splitValues(q.text)
 	seen := make(map[string]bool)
-	q.said = words(said)
-	q.said = q.said[:min(len(q.said), maxSaid)]
-	q.take(q.said, askingWords, seen, 1)
-	if len(q.said) > 0 && questions[q.said[0]] {
-		q.changes = false
+	q.allWords = splitWords(said)
+	q.allWords = q.allWords[:min(len(q.allWords), maxPhraseWords)]
+	q.addWords(q.allWords, askingWords, seen, 1)
+	if len(q.allWords) > 0 && questions[q.allWords[0]] {
+		q.asksForChange = false
 	}
-	q.take(words(named), nil, seen, valueWeight)
-	q.take(kinds, nil, seen, kindWeight)
+	q.addWords(splitWords(named), nil, seen, valueWeight)
+	q.addWords(kinds, nil, seen, kindWeight)
 	if len(q.words) == 0 {
-		q.take(words(q.text), nil, seen, 1)
+		q.addWords(splitWords(q.text), nil, seen, 1)
 	}
 	return q
 }
 
-// take keeps each term once: how often a word is said does not tell how much
+// addWords keeps each term once: how often a word is said does not tell how much
 // it matters.
-func (q *query) take(words []string, except, seen map[string]bool, weight float64) {
+func (q *query) addWords(words []string, except, seen map[string]bool, weight float64) {
 	for _, word := range words {
 		term := stem(word)
 		if len(q.words) == maxTerms {
@@ -62,7 +62,7 @@ func (q *query) take(words []string, except, seen map[string]bool, weight float6
 		seen[term] = true
 		q.words = append(q.words, queryWord{word, term, weight})
 		// "what was changed" asks for no change.
-		q.changes = q.changes || weight == 1 && changing[term] && !strings.HasSuffix(word, "ed")
+		q.asksForChange = q.asksForChange || weight == 1 && changing[term] && !strings.HasSuffix(word, "ed")
 	}
 }
 
@@ -70,9 +70,9 @@ func (q *query) take(words []string, except, seen map[string]bool, weight float6
 // without: "look in the file" has look in, look in the, in the, in the file, the file, look in
 // file and in file.
 func phrases(q query) [][]string {
-	all := appendPhrases(nil, q.said)
-	bare := slices.DeleteFunc(slices.Clone(q.said), func(w string) bool { return determiners[w] })
-	if len(bare) < len(q.said) {
+	all := appendPhrases(nil, q.allWords)
+	bare := slices.DeleteFunc(slices.Clone(q.allWords), func(w string) bool { return determiners[w] })
+	if len(bare) < len(q.allWords) {
 		all = appendPhrases(all, bare)
 	}
 	return all

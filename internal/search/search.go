@@ -50,16 +50,16 @@ func (ix *Index) Search(query string, opts Options) []Hit {
 	if q.text == "" {
 		return nil
 	}
-	ix.rlock()
+	ix.lockForSearch()
 	defer ix.mu.RUnlock()
 	clauses := ix.vocab.clauses(q)
 	scores := ix.borrowScores()
 	defer ix.returnScores(scores)
 	ix.score(*scores, q, clauses)
-	lessons := ix.recall(*scores, q, opts.Learned)
-	similar := ix.blend(*scores, opts.Vectors, opts.Weight)
-	exact := ix.exact(q.text)
-	ix.nudge(*scores, q)
+	lessons := ix.addLearned(*scores, q, opts.Learned)
+	similar := ix.addCosines(*scores, opts.Vectors, opts.Weight)
+	exact := ix.exactMatches(q.text)
+	ix.applyFactors(*scores, q)
 	for _, m := range exact {
 		(*scores)[m.slot].score += m.bonus
 	}
@@ -92,19 +92,19 @@ func (ix *Index) score(scores []tally, q query, clauses []clause) {
 	// k1 is customary. b is lower than the customary 0.75, for a tool with many
 	// parameters is not about less; quality is flat from 0.2 to 0.5.
 	const k1, b = 1.2, 0.4
-	owned := ix.named(q, func(source string) bool { return ix.sources[source] > 0 && ix.guessing[source] == 0 })
+	owned := ix.namedSources(q, func(source string) bool { return ix.sources[source] > 0 && ix.guessing[source] == 0 })
 	n := float64(len(ix.slots))
 	constant, perLength := k1*(1-b), k1*b*n/ix.total
 	for _, c := range clauses {
 		df := float64(len(c.postings))
-		claimed := slices.ContainsFunc(words(c.word), func(w string) bool { return slices.Contains(owned, w) })
+		claimed := slices.ContainsFunc(splitWords(c.word), func(w string) bool { return slices.Contains(owned, w) })
 		gain := c.weight * (k1 + 1) * math.Log(1+(n-df+0.5)/(df+0.5))
 		for _, p := range c.postings {
 			tf := float64(p.weight)
 			if len(owned) > 0 && p.fields.has(FieldTag) && ix.traits[p.slot].keywords {
-				tf -= float64(tagSection.weight) * doubt
+				tf -= float64(tagSection.weight) * keywordDoubt
 				if claimed {
-					tf -= float64(tagSection.weight) * (1 - doubt)
+					tf -= float64(tagSection.weight) * (1 - keywordDoubt)
 				}
 			}
 			if tf <= 0 {
@@ -129,20 +129,20 @@ type tally struct {
 // Factors that decide between tools that fit alike. Measured with package bench: they
 // leave its sets as they are.
 const (
-	wholeName  = 1.02 // all words of a name are in the query
-	readOnly   = 1.1  // and nobody asked for a change
-	ownSource  = 1.4  // the query names the source
-	destroying = 0.9
-	doubt      = 0.5 // of keywords, if the query names a source without any
-	// guessed is that of a tool with keywords: more words of a query meet it than one that
+	wholeName    = 1.02 // all words of a name are in the query
+	readOnly     = 1.1  // and nobody asked for a change
+	ownSource    = 1.4  // the query names the source
+	destructive  = 0.9
+	keywordDoubt = 0.5 // of keywords, if the query names a source without any
+	// keywordFactor is that of a tool with keywords: more words of a query meet it than one that
 	// only says what it does. Measured with MetaTool and BFCL beside the built-in tools.
-	guessed = 0.6
+	keywordFactor = 0.6
 )
 
-func (d Document) nudge() float32 {
+func (d Document) rankFactor() float32 {
 	switch {
 	case d.Destructive:
-		return destroying
+		return destructive
 	case d.ReadOnly:
 		return readOnly
 	default:
@@ -150,8 +150,8 @@ func (d Document) nudge() float32 {
 	}
 }
 
-// named returns the sources that a query names.
-func (ix *Index) named(q query, is func(source string) bool) []string {
+// namedSources returns the sources that a query names.
+func (ix *Index) namedSources(q query, is func(source string) bool) []string {
 	var named []string
 	for _, w := range q.words {
 		if w.weight == 1 && is(w.word) {
@@ -161,9 +161,9 @@ func (ix *Index) named(q query, is func(source string) bool) []string {
 	return named
 }
 
-// nudge applies the factors.
-func (ix *Index) nudge(scores []tally, q query) {
-	named := ix.named(q, func(source string) bool { return ix.sources[source] > 0 })
+// applyFactors applies the factors.
+func (ix *Index) applyFactors(scores []tally, q query) {
+	named := ix.namedSources(q, func(source string) bool { return ix.sources[source] > 0 })
 	for slot := range scores {
 		t := &scores[slot]
 		if t.score == 0 {
@@ -174,10 +174,10 @@ func (ix *Index) nudge(scores []tally, q query) {
 			t.score *= wholeName
 		}
 		if trait.keywords {
-			t.score *= guessed
+			t.score *= keywordFactor
 		}
-		if !q.changes {
-			t.score *= float64(trait.nudge)
+		if !q.asksForChange {
+			t.score *= float64(trait.factor)
 		}
 		for _, source := range named {
 			if trait.namespace == source {
@@ -201,9 +201,9 @@ type exactMatch struct {
 	bonus float64
 }
 
-func (ix *Index) exact(text string) []exactMatch {
+func (ix *Index) exactMatches(text string) []exactMatch {
 	var found []exactMatch
-	form := spelling(text)
+	form := normalizedName(text)
 	for _, slot := range ix.spellings[form] {
 		d := &ix.docs[slot]
 		m := exactMatch{slot, FieldName, spellingBonus}
@@ -212,7 +212,7 @@ func (ix *Index) exact(text string) []exactMatch {
 			m.field, m.bonus = FieldID, idBonus
 		case d.name == text:
 			m.bonus = nameBonus
-		case spelling(d.id) == form:
+		case normalizedName(d.id) == form:
 			m.field = FieldID
 		}
 		found = append(found, m)

@@ -23,10 +23,10 @@ const (
 )
 
 // fileNames are names of files that have no ending. They are words, too.
-var fileNames = set("readme license changelog contributing makefile dockerfile containerfile jenkinsfile vagrantfile procfile gemfile rakefile codeowners gitignore dockerignore")
+var fileNames = wordSet("readme license changelog contributing makefile dockerfile containerfile jenkinsfile vagrantfile procfile gemfile rakefile codeowners gitignore dockerignore")
 
-// values splits a query into what it says and the values in it, and returns their kinds.
-func values(text string) (said, named string, kinds []string) {
+// splitValues splits a query into what it says and the values in it, and returns their kinds.
+func splitValues(text string) (said, named string, kinds []string) {
 	var rest, inside strings.Builder
 	for text != "" {
 		if quoted, after, ok := cutQuoted(text); ok && rest.Len() > 0 {
@@ -146,7 +146,7 @@ func isSymbol(word string) bool {
 		switch {
 		case r == '_':
 			is = is || i > 0
-		case !inWord(r):
+		case !isWordRune(r):
 			return false
 		case unicode.IsUpper(r):
 			is = is || i > 1 && strings.IndexFunc(word[:i], unicode.IsUpper) < 0
@@ -161,8 +161,8 @@ func isHash(word string) bool {
 		strings.ContainsAny(word, "0123456789") && strings.ContainsAny(word, "abcdef")
 }
 
-var domains = set("com org net io dev edu gov co uk de example app ai")
+var domains = wordSet("com org net io dev edu gov co uk de example app ai")
 
 func isName(ending string) bool {
-	return ending != "" && unicode.IsLetter(rune(ending[0])) && strings.IndexFunc(ending, func(r rune) bool { return !inWord(r) }) < 0
+	return ending != "" && unicode.IsLetter(rune(ending[0])) && strings.IndexFunc(ending, func(r rune) bool { return !isWordRune(r) }) < 0
 }

@@ -34,7 +34,7 @@ func TestWhatARequestNamesIsToldFromWhatItSays(t *testing.T) {
 		{"", "", "", ""},
 	}
 	for _, tt := range tests {
-		said, named, kinds := values(tt.query)
+		said, named, kinds := splitValues(tt.query)
 		got := []string{strings.Join(strings.Fields(said), " "), strings.TrimSpace(named), strings.Join(kinds, " ")}
 		if diff := cmp.Diff([]string{tt.said, tt.named, tt.kinds}, got); diff != "" {
 			t.Errorf("%q: -want +got\n%s", tt.query, diff)
@@ -96,7 +96,7 @@ func TestAQuestionAboutAChangeAsksForNone(t *testing.T) {
 		"delete the file": true, "what did you delete": false, "can you delete it": true,
 		"how do I delete it": true, "the files I changed": false, "show deleted files": false, "has it been updated": false, "read update.txt": false,
 	} {
-		if got := parse(query).changes; got != changes {
+		if got := parse(query).asksForChange; got != changes {
 			t.Errorf("%q asks for a change: %t", query, got)
 		}
 	}

@@ -15,7 +15,7 @@ type vocabulary struct {
 }
 
 type term struct {
-	shape
+	letterShape
 	text     string
 	at       int       // place among the terms with the same initial
 	postings []posting // ordered by slot
@@ -30,13 +30,13 @@ func (v *vocabulary) intern(text string) *term {
 		v.initials = make(map[rune][]*term)
 	}
 	initial := initialOf(text)
-	t := &term{shape: shapeOf(text), text: text, at: len(v.initials[initial])}
+	t := &term{letterShape: shapeOf(text), text: text, at: len(v.initials[initial])}
 	v.terms[text] = t
 	v.initials[initial] = append(v.initials[initial], t)
 	return t
 }
 
-func (v *vocabulary) forget(t *term) {
+func (v *vocabulary) remove(t *term) {
 	delete(v.terms, t.text)
 	initial := initialOf(t.text)
 	list := v.initials[initial]
@@ -56,14 +56,14 @@ func initialOf(word string) rune {
 	return r
 }
 
-// A shape is what tells at a glance that most words are not near another.
-type shape struct {
+// A letterShape tells cheaply that most words are not near another.
+type letterShape struct {
 	letters uint64 // the set of runes, modulo 64
 	length  int    // in runes
 }
 
-func shapeOf(word string) shape {
-	var s shape
+func shapeOf(word string) letterShape {
+	var s letterShape
 	for _, r := range word {
 		s.letters |= 1 << (r % 64)
 		s.length++
@@ -71,11 +71,15 @@ func shapeOf(word string) shape {
 	return s
 }
 
-// lacks counts the letters of t that s has not. A typing error adds one at most.
-func (s shape) lacks(t shape) int { return bits.OnesCount64(t.letters &^ s.letters) }
+// missingLetters counts the letters of t that s has not. A typing error adds one at most.
+func (s letterShape) missingLetters(t letterShape) int {
+	return bits.OnesCount64(t.letters &^ s.letters)
+}
 
-// apart is the difference in length.
-func (s shape) apart(t shape) int { return max(s.length-t.length, t.length-s.length) }
+// lengthDifference is the difference in length.
+func (s letterShape) lengthDifference(t letterShape) int {
+	return max(s.length-t.length, t.length-s.length)
+}
 
 const (
 	minNear  = 4 // runes; shorter words have too many neighbours
@@ -86,8 +90,8 @@ const (
 // A neighbour is a term that may be meant by an unknown word.
 type neighbour struct {
 	*term
-	errors int // typing errors between the two; 1 if one begins with the other
-	apart  int // difference in length, to decide between equals
+	errors           int // typing errors between the two; 1 if one begins with the other
+	lengthDifference int // difference in length, to decide between equals
 }
 
 // near returns the terms nearest to a word that is not in the vocabulary:
@@ -95,49 +99,49 @@ type neighbour struct {
 // the beginning or which begin it. The first letter must be right: few get it
 // wrong, and it spares most of the work and of the false friends.
 func (v *vocabulary) near(word string) []neighbour {
-	w := unknown{text: word, runes: []rune(word), shape: shapeOf(word)}
+	w := unknownWord{text: word, runes: []rune(word), letterShape: shapeOf(word)}
 	switch {
 	case w.length >= longNear:
-		w.forgiven = 2
+		w.maxErrors = 2
 	case w.length >= minNear:
-		w.forgiven = 1
+		w.maxErrors = 1
 	case w.length != 1 || !isDense(w.runes[0]): // a lone character may begin a pair
 		return nil
 	}
 	var found []neighbour
 	for _, t := range v.initials[w.runes[0]] {
 		if errors, ok := w.errors(t); ok {
-			found = append(found, neighbour{t, errors, w.apart(t.shape)})
+			found = append(found, neighbour{t, errors, w.lengthDifference(t.letterShape)})
 		}
 	}
 	slices.SortFunc(found, func(a, b neighbour) int {
-		return cmp.Or(a.errors-b.errors, a.apart-b.apart, strings.Compare(a.text, b.text))
+		return cmp.Or(a.errors-b.errors, a.lengthDifference-b.lengthDifference, strings.Compare(a.text, b.text))
 	})
 	return found[:min(len(found), maxNear)]
 }
 
-// An unknown is a word that is not in the vocabulary.
-type unknown struct {
-	shape
-	text     string
-	runes    []rune
-	forgiven int // typing errors
+// An unknownWord is a word that is not in the vocabulary.
+type unknownWord struct {
+	letterShape
+	text      string
+	runes     []rune
+	maxErrors int // typing errors
 }
 
 // errors returns the typing errors between w and t, if t is near.
-func (w *unknown) errors(t *term) (int, bool) {
-	missing, added := t.lacks(w.shape), w.lacks(t.shape)
+func (w *unknownWord) errors(t *term) (int, bool) {
+	missing, added := t.missingLetters(w.letterShape), w.missingLetters(t.letterShape)
 	switch {
-	case missing > w.forgiven && added > w.forgiven: // most terms
+	case missing > w.maxErrors && added > w.maxErrors: // most terms
 		return 0, false
 	case missing == 0 && w.length < t.length && strings.HasPrefix(t.text, w.text),
 		added == 0 && minNear <= t.length && t.length < w.length && strings.HasPrefix(w.text, t.text):
 		return 1, true
-	case max(missing, added, w.apart(t.shape)) > w.forgiven:
+	case max(missing, added, w.lengthDifference(t.letterShape)) > w.maxErrors:
 		return 0, false
 	}
 	errors := distance(w.runes, t.text)
-	return errors, errors <= w.forgiven
+	return errors, errors <= w.maxErrors
 }
 
 // distance counts the insertions, deletions, replacements and swaps of

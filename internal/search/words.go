@@ -12,13 +12,13 @@ import (
 // data, not language.
 const maxWord = 64
 
-// words splits text into lower-case words. Identifiers are split at
+// splitWords splits text into lower-case words. Identifiers are split at
 // punctuation, at changes of case and between letters and digits; a short
 // identifier is kept whole as well, so that GitHub meets github and sha256 is
 // not sha1. Scripts written without spaces give overlapping pairs of characters.
-func words(text string) []string {
+func splitWords(text string) []string {
 	var out []string
-	runes := []rune(fold(text))
+	runes := []rune(foldText(text))
 	for start := 0; start < len(runes); {
 		if !unicode.IsLetter(runes[start]) && !unicode.IsDigit(runes[start]) {
 			start++
@@ -26,7 +26,7 @@ func words(text string) []string {
 		}
 		dense := isDense(runes[start])
 		end := start + 1
-		for end < len(runes) && inWord(runes[end]) && isDense(runes[end]) == dense {
+		for end < len(runes) && isWordRune(runes[end]) && isDense(runes[end]) == dense {
 			end++
 		}
 		if dense {
@@ -56,7 +56,7 @@ func appendPairs(out []string, run []rune) []string {
 func appendPieces(out []string, run []rune) []string {
 	pieces, start := 0, 0
 	for end := 1; end <= len(run); end++ {
-		if end < len(run) && !boundary(run, end) {
+		if end < len(run) && !isBoundary(run, end) {
 			continue
 		}
 		whole := start == 0 && end == len(run)
@@ -72,8 +72,8 @@ func appendPieces(out []string, run []rune) []string {
 	return out
 }
 
-// boundary reports whether a new word starts at run[i]: fooBar, HTTPServer, utf8.
-func boundary(run []rune, i int) bool {
+// isBoundary reports whether a new word starts at run[i]: fooBar, HTTPServer, utf8.
+func isBoundary(run []rune, i int) bool {
 	prev, next := run[i-1], run[i]
 	switch {
 	case unicode.IsDigit(prev) != unicode.IsDigit(next):
@@ -89,7 +89,7 @@ func lower(run []rune) string {
 	return strings.ToLower(string(run[:min(len(run), maxWord)]))
 }
 
-func inWord(r rune) bool {
+func isWordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
 }
 
@@ -115,7 +115,7 @@ func numbers(text string) []string {
 		return nil
 	}
 	var found []string
-	for _, run := range strings.FieldsFunc(fold(text), func(r rune) bool { return !unicode.IsDigit(r) }) {
+	for _, run := range strings.FieldsFunc(foldText(text), func(r rune) bool { return !unicode.IsDigit(r) }) {
 		if utf8.RuneCountInString(run) <= maxWord {
 			found = append(found, run)
 		}
@@ -142,9 +142,9 @@ func phraseTerm(words []string) string {
 	return b.String()
 }
 
-// fold makes compatible forms equal (full width, ligatures, composed or not)
+// foldText makes compatible forms equal (full width, ligatures, composed or not)
 // and drops the accents of alphabets. Marks beyond those carry vowels or voicing.
-func fold(text string) string {
+func foldText(text string) string {
 	if isASCII(text) {
 		return text
 	}

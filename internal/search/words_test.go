@@ -33,7 +33,7 @@ func TestTextIsSplitIntoWords(t *testing.T) {
 		{"--__::", nil},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, words(tt.text)); diff != "" {
+		if diff := cmp.Diff(tt.want, splitWords(tt.text)); diff != "" {
 			t.Errorf("words(%q): -want +got\n%s", tt.text, diff)
 		}
 	}
@@ -71,7 +71,7 @@ func FuzzWords(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, word := range words(text) {
+		for _, word := range splitWords(text) {
 			switch n := utf8.RuneCountInString(word); {
 			case !utf8.ValidString(word):
 				t.Errorf("words(%q) gives invalid UTF-8 %q", text, word)

@@ -19,7 +19,7 @@ func dumpTables(file string) (map[string][]row, error) {
 	}
 	d := &dump{text: text, columns: map[string][]string{}, tables: map[string][]row{}}
 	for d.skip(); d.at < len(d.text); d.skip() {
-		if err := d.statement(); err != nil {
+		if err := d.readStatement(); err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s:%d: %w", file, 1+strings.Count(d.text[:d.at], "\n"), err).
 				WithHint("write it with mysqldump, without --xml and --tab")
 		}
@@ -65,17 +65,17 @@ func (d *dump) skip() {
 		case strings.ContainsRune(" \t\r\n;", rune(rest[0])):
 			d.at++
 		case strings.HasPrefix(rest, "-- "), strings.HasPrefix(rest, "--\n"), strings.HasPrefix(rest, "--\r"), rest[0] == '#':
-			d.past("\n")
+			d.skipPast("\n")
 		case strings.HasPrefix(rest, "/*"):
-			d.past("*/")
+			d.skipPast("*/")
 		default:
 			return
 		}
 	}
 }
 
-// past moves behind the next occurrence of a text, or to the end.
-func (d *dump) past(end string) {
+// skipPast moves behind the next occurrence of a text, or to the end.
+func (d *dump) skipPast(end string) {
 	if i := strings.Index(d.text[d.at:], end); i >= 0 {
 		d.at += i + len(end)
 		return
@@ -83,17 +83,17 @@ func (d *dump) past(end string) {
 	d.at = len(d.text)
 }
 
-// statement reads a statement. Those that create tables or insert rows count.
-func (d *dump) statement() error {
+// readStatement reads a statement. Those that create tables or insert rows count.
+func (d *dump) readStatement() error {
 	switch {
-	case d.words("CREATE", "TABLE"):
-		d.words("IF", "NOT", "EXISTS")
-		return d.create()
-	case d.words("INSERT", "INTO"), d.words("INSERT", "IGNORE", "INTO"), d.words("REPLACE", "INTO"):
-		return d.insert()
+	case d.acceptWords("CREATE", "TABLE"):
+		d.acceptWords("IF", "NOT", "EXISTS")
+		return d.readCreateTable()
+	case d.acceptWords("INSERT", "INTO"), d.acceptWords("INSERT", "IGNORE", "INTO"), d.acceptWords("REPLACE", "INTO"):
+		return d.readInsert()
 	}
 	for d.at < len(d.text) {
-		t, err := d.token()
+		t, err := d.nextToken()
 		if err != nil || t.text == ";" && t.kind == symbol {
 			return err
 		}
@@ -101,8 +101,8 @@ func (d *dump) statement() error {
 	return nil
 }
 
-// words reads words if they are next.
-func (d *dump) words(words ...string) bool {
+// acceptWords reads words if they are next.
+func (d *dump) acceptWords(words ...string) bool {
 	from := d.at
 	for _, w := range words {
 		d.skipBlanks()
@@ -122,16 +122,16 @@ func (d *dump) skipBlanks() {
 	}
 }
 
-// create reads the names of the columns of a table.
-func (d *dump) create() error {
-	name, err := d.token()
+// readCreateTable reads the names of the columns of a table.
+func (d *dump) readCreateTable() error {
+	name, err := d.nextToken()
 	if err != nil {
 		return err
 	}
 	depth, begins := 0, false
 	var columns []string
 	for d.at < len(d.text) {
-		t, err := d.token()
+		t, err := d.nextToken()
 		if err != nil {
 			return err
 		}
@@ -156,22 +156,22 @@ func (d *dump) create() error {
 	return fmt.Errorf("the statement does not end")
 }
 
-// insert reads rows.
-func (d *dump) insert() error {
-	name, err := d.token()
+// readInsert reads rows.
+func (d *dump) readInsert() error {
+	name, err := d.nextToken()
 	if err != nil {
 		return err
 	}
 	columns := d.columns[name.text]
-	t, err := d.token()
+	t, err := d.nextToken()
 	if err == nil && t.kind == symbol && t.text == "(" {
 		columns = nil
 		for err == nil && (t.kind != symbol || t.text != ")") {
-			if t, err = d.token(); t.kind == quotedName || t.kind == word {
+			if t, err = d.nextToken(); t.kind == quotedName || t.kind == word {
 				columns = append(columns, t.text)
 			}
 		}
-		t, err = d.token()
+		t, err = d.nextToken()
 	}
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (d *dump) insert() error {
 		return fmt.Errorf("VALUES is expected, and %q was found", t.text)
 	}
 	for d.at < len(d.text) {
-		if t, err = d.token(); err != nil {
+		if t, err = d.nextToken(); err != nil {
 			return err
 		}
 		switch {
@@ -188,7 +188,7 @@ func (d *dump) insert() error {
 			return nil
 		case t.kind == symbol && t.text == ",":
 		case t.kind == symbol && t.text == "(":
-			r, err := d.row(columns)
+			r, err := d.readRow(columns)
 			if err != nil {
 				return err
 			}
@@ -202,15 +202,15 @@ func (d *dump) insert() error {
 	return nil
 }
 
-func (d *dump) row(columns []string) (row, error) {
+func (d *dump) readRow(columns []string) (row, error) {
 	r := row{}
 	for i := 0; ; i++ {
-		t, err := d.token()
+		t, err := d.nextToken()
 		if err != nil {
 			return nil, err
 		}
 		if t.kind == word && strings.HasPrefix(t.text, "_") { // the character set of the text that follows
-			if t, err = d.token(); err != nil {
+			if t, err = d.nextToken(); err != nil {
 				return nil, err
 			}
 		}
@@ -231,7 +231,7 @@ func (d *dump) row(columns []string) (row, error) {
 		default:
 			r[columns[i]] = t.text
 		}
-		if t, err = d.token(); err != nil {
+		if t, err = d.nextToken(); err != nil {
 			return nil, err
 		}
 		if t.kind == symbol && t.text == ")" {
@@ -257,19 +257,19 @@ type token struct {
 	text string
 }
 
-func (d *dump) token() (token, error) {
+func (d *dump) nextToken() (token, error) {
 	for d.skipBlanks(); strings.HasPrefix(d.text[d.at:], "/*"); d.skipBlanks() {
-		d.past("*/")
+		d.skipPast("*/")
 	}
 	if d.at >= len(d.text) {
 		return token{}, fmt.Errorf("the text ends in the middle of a statement")
 	}
 	switch c := d.text[d.at]; c {
 	case '\'', '"':
-		s, err := d.quoted(c)
+		s, err := d.readQuoted(c)
 		return token{text, s}, err
 	case '`':
-		s, err := d.quoted(c)
+		s, err := d.readQuoted(c)
 		return token{quotedName, s}, err
 	case '(', ')', ',', ';', '=':
 		d.at++
@@ -284,8 +284,8 @@ func (d *dump) token() (token, error) {
 
 var unescaped = map[byte]byte{'0': 0, 'n': '\n', 'r': '\r', 't': '\t', 'b': '\b', 'Z': 26}
 
-// quoted reads a text in quotes, with MySQL's escapes.
-func (d *dump) quoted(quote byte) (string, error) {
+// readQuoted reads a text in quotes, with MySQL's escapes.
+func (d *dump) readQuoted(quote byte) (string, error) {
 	var out strings.Builder
 	for d.at++; d.at < len(d.text); d.at++ {
 		c := d.text[d.at]

@@ -49,12 +49,12 @@ func (e *execution) item() map[string]any {
 		by = nil
 	}
 	return map[string]any{
-		"id": e.id, "tool_id": short(e.tool), "version": e.version, "executor": by, "status": e.status, "target_env": e.env,
+		"id": e.id, "tool_id": shortID(e.tool), "version": e.version, "executor": by, "status": e.status, "target_env": e.env,
 		"duration_ms": e.duration, "created_at": stamp(e.created), "updated_at": stamp(e.updated),
 	}
 }
 
-func ofReceipt(r *toolroom.Receipt) execution {
+func receiptExecution(r *toolroom.Receipt) execution {
 	e := execution{
 		id: r.ID, tool: r.Tool, status: statusOf(r.Status), env: envOf(r.Environment), duration: r.Usage.Run.Milliseconds(),
 		created: r.Started, updated: r.Started.Add(r.Usage.Queue + r.Usage.Run),
@@ -80,7 +80,7 @@ func envOf(environment string) string {
 	return cmp.Or(environment, release.Prod)
 }
 
-func ofJob(j *run.Job) execution {
+func jobExecution(j *run.Job) execution {
 	tool, version, _ := strings.Cut(j.Call.Tool, "@")
 	status := "running"
 	switch {
@@ -97,23 +97,23 @@ const (
 	maxPage       = 200
 	maxExecutions = 10_000 // newest, of which lists and totals are made
 	maxJobs       = 1000
-	maxRead       = 1_000_000 // newest receipts that are looked at
+	maxReceipts   = 1_000_000 // newest receipts that are looked at
 	readAtOnce    = 50_000
 )
 
 func (s *server) executions(r *http.Request, _ toolroom.Identity) (int, any, error) {
 	q := r.URL.Query()
-	page, err := positive(q.Get("page"), 1)
+	page, err := parsePositive(q.Get("page"), 1)
 	if err != nil {
-		return 0, nil, refuse(http.StatusBadRequest, "page must be int")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "page must be int")
 	}
-	size, err := positive(q.Get("page_size"), 20)
+	size, err := parsePositive(q.Get("page_size"), 20)
 	if err != nil {
-		return 0, nil, refuse(http.StatusBadRequest, "page_size must be int")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "page_size must be int")
 	}
 	size = min(size, maxPage)
-	all, err := s.matching(r.Context(), func(e *execution) bool {
-		return matches(q.Get("status"), e.status) && matches(q.Get("tool_id"), short(e.tool)) && matches(q.Get("executor"), executor) && matches(q.Get("target_env"), e.env)
+	all, err := s.matchingExecutions(r.Context(), func(e *execution) bool {
+		return matches(q.Get("status"), e.status) && matches(q.Get("tool_id"), shortID(e.tool)) && matches(q.Get("executor"), executor) && matches(q.Get("target_env"), e.env)
 	})
 	if err != nil {
 		return 0, nil, err
@@ -128,7 +128,7 @@ func (s *server) executions(r *http.Request, _ toolroom.Identity) (int, any, err
 
 func matches(want, is string) bool { return want == "" || want == is }
 
-func positive(text string, otherwise int) (int, error) {
+func parsePositive(text string, otherwise int) (int, error) {
 	if text == "" {
 		return otherwise, nil
 	}
@@ -139,8 +139,8 @@ func positive(text string, otherwise int) (int, error) {
 	return n, nil
 }
 
-// matching returns the newest executions that fit, newest first.
-func (s *server) matching(ctx context.Context, fits func(*execution) bool) ([]execution, error) {
+// matchingExecutions returns the newest executions that fit, newest first.
+func (s *server) matchingExecutions(ctx context.Context, fits func(*execution) bool) ([]execution, error) {
 	functions, err := s.functions(ctx)
 	if err != nil {
 		return nil, err
@@ -178,13 +178,13 @@ func (s *server) matching(ctx context.Context, fits func(*execution) bool) ([]ex
 	if len(newest) > 0 {
 		last = newest[0].Seq
 	}
-	for to := last + 1; to > 1 && len(out) < maxExecutions && last-to < maxRead; to -= readAtOnce {
+	for to := last + 1; to > 1 && len(out) < maxExecutions && last-to < maxReceipts; to -= readAtOnce {
 		if err := s.Receipts.ReceiptSamples(ctx, toolroom.ReceiptQuery{AfterSeq: max(to-1-readAtOnce, toolroom.ReceiptsFromStart), BeforeSeq: to}, see); err != nil {
 			return nil, err
 		}
 	}
 	for _, j := range jobs {
-		if e := ofJob(j); functions[e.tool] && !done[j.ID] && fits(&e) {
+		if e := jobExecution(j); functions[e.tool] && !done[j.ID] && fits(&e) {
 			out = append(out, e)
 		}
 	}
@@ -231,7 +231,7 @@ func (s *server) execution(r *http.Request, _ toolroom.Identity) (int, any, erro
 	logs := []any{}
 	switch {
 	case got != nil && err == nil:
-		e, input, output = ofReceipt(got), got.Arguments, recorded(got)
+		e, input, output = receiptExecution(got), got.Arguments, recordedValue(got)
 		if got.Error != nil {
 			failed = got.Error.Message
 		}
@@ -239,9 +239,9 @@ func (s *server) execution(r *http.Request, _ toolroom.Identity) (int, any, erro
 			logs = append(logs, map[string]any{"id": fmt.Sprintf("%s-%d", id, i+1), "level": level(l.Level), "message": strings.TrimRight(l.Message, "\n"), "data": orObject(l.Data), "created_at": stamp(l.Time)})
 		}
 	case job != nil:
-		e, input = ofJob(job), job.Call.Arguments
+		e, input = jobExecution(job), job.Call.Arguments
 	default:
-		return 0, nil, refuse(http.StatusNotFound, "execution not found")
+		return 0, nil, newHTTPError(http.StatusNotFound, "execution not found")
 	}
 	if job != nil && job.Result != nil && len(job.Result.Value) > 0 {
 		output = job.Result.Value // the whole
@@ -258,8 +258,8 @@ func level(l string) string {
 	return "info"
 }
 
-// recorded returns the value in a receipt, or, if it was too long, its beginning as text.
-func recorded(r *toolroom.Receipt) json.RawMessage {
+// recordedValue returns the value in a receipt, or, if it was too long, its beginning as text.
+func recordedValue(r *toolroom.Receipt) json.RawMessage {
 	if len(r.Value) > 0 {
 		return r.Value
 	}
@@ -310,7 +310,7 @@ func (s *server) overview(r *http.Request, _ toolroom.Identity) (int, any, error
 	since := now.Add(-24 * time.Hour)
 	var c counts
 	running, pending := 0, 0
-	all, err := s.matching(r.Context(), func(*execution) bool { return true })
+	all, err := s.matchingExecutions(r.Context(), func(*execution) bool { return true })
 	if err != nil {
 		return 0, nil, err
 	}
@@ -343,13 +343,13 @@ func (s *server) timeseries(r *http.Request, _ toolroom.Identity) (int, any, err
 	if text := r.FormValue("window_minutes"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return 0, nil, refuse(http.StatusBadRequest, "window_minutes must be int")
+			return 0, nil, newHTTPError(http.StatusBadRequest, "window_minutes must be int")
 		}
 		minutes = max(5, min(n, 7*24*60))
 	}
 	now := time.Now()
 	since := now.Add(-time.Duration(minutes) * time.Minute)
-	all, err := s.matching(r.Context(), func(e *execution) bool { return !e.created.Before(since) })
+	all, err := s.matchingExecutions(r.Context(), func(e *execution) bool { return !e.created.Before(since) })
 	if err != nil {
 		return 0, nil, err
 	}

@@ -29,7 +29,7 @@ type rpcError struct {
 func (s *server) mcp(r *http.Request, who toolroom.Identity) (int, any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "the request body is too large")
+		return 0, nil, newHTTPError(http.StatusRequestEntityTooLarge, "the request body is too large")
 	}
 	var in struct {
 		ID     json.RawMessage `json:"id"`
@@ -86,7 +86,7 @@ func (s *server) environment(r *http.Request) string {
 
 // listTools lists the functions that the environment serves and the caller may call.
 func (s *server) listTools(r *http.Request, who toolroom.Identity) (any, error) {
-	all, err := s.all(r.Context())
+	all, err := s.allTools(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -110,20 +110,20 @@ func (s *server) listTools(r *http.Request, who toolroom.Identity) (any, error) 
 		if err != nil {
 			return nil, err
 		}
-		tools = append(tools, map[string]any{"name": short(t.id), "description": t.Description, "inputSchema": orObject(v.Spec.InputSchema)})
+		tools = append(tools, map[string]any{"name": shortID(t.id), "description": t.Description, "inputSchema": orObject(v.Spec.InputSchema)})
 	}
 	return map[string]any{"tools": tools}, nil
 }
 
 // callTool runs a call. A failed tool is a result with isError, what else fails an error.
 func (s *server) callTool(r *http.Request, who toolroom.Identity, name string, arguments json.RawMessage) (any, *rpcError) {
-	all, err := s.all(r.Context())
+	all, err := s.allTools(r.Context())
 	if err != nil {
 		return nil, &rpcError{codeTimeout, err.Error()}
 	}
-	known := slices.ContainsFunc(all, func(t listed) bool { return t.id == full(name) })
+	known := slices.ContainsFunc(all, func(t listed) bool { return t.id == fullID(name) })
 	if known {
-		name = full(name)
+		name = fullID(name)
 	}
 	result := s.Runner.Run(r.Context(), toolroom.Call{
 		Tool: name, Arguments: orObject(arguments), Identity: who, Environment: s.environment(r), Surface: surface, NoWait: true,

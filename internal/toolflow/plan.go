@@ -129,7 +129,7 @@ func (p *plan) name(ctx context.Context, t *Tool) (string, map[string]int, error
 			return false
 		}
 		versions, err := p.s.Store.Versions(ctx, id)
-		if failed = cmp.Or(failed, err); err != nil || len(versions) == 0 || versions[0].Spec.Files[CodeFile] == "" || !strings.HasPrefix(versions[len(versions)-1].Message, originOf(t)) {
+		if failed = cmp.Or(failed, err); err != nil || len(versions) == 0 || versions[0].Spec.Files[CodeFile] == "" || !strings.HasPrefix(versions[len(versions)-1].Message, originPrefix(t)) {
 			return err == nil
 		}
 		for _, v := range versions {
@@ -143,14 +143,14 @@ func (p *plan) name(ctx context.Context, t *Tool) (string, map[string]int, error
 // origin is the message of a version: it says where it is from, so that the next import finds
 // it again.
 func origin(t *Tool, v *Version) string {
-	text := originOf(t) + strconv.Itoa(v.Number)
+	text := originPrefix(t) + strconv.Itoa(v.Number)
 	if v.Message != "" {
 		text += ": " + v.Message
 	}
 	return text
 }
 
-func originOf(t *Tool) string { return "ToolFlow " + t.ID + " version " }
+func originPrefix(t *Tool) string { return "ToolFlow " + t.ID + " version " }
 
 // version stores one version and returns its number here.
 func (p *plan) version(ctx context.Context, t *Tool, v *Version, name string, known map[string]int, next int) (number int, made bool, err error) {
@@ -201,7 +201,7 @@ func (p *plan) release(ctx context.Context, t *Tool, id string, numbers map[int]
 			continue
 		}
 		released[number] = true
-		last, err := p.last(ctx, id, one.environment)
+		last, err := p.lastEntry(ctx, id, one.environment)
 		if err != nil {
 			return err
 		}
@@ -247,8 +247,8 @@ func (p *plan) release(ctx context.Context, t *Tool, id string, numbers map[int]
 	return nil
 }
 
-// last returns the newest entry in the log of an environment.
-func (p *plan) last(ctx context.Context, id, environment string) (release.Entry, error) {
+// lastEntry returns the newest entry in the log of an environment.
+func (p *plan) lastEntry(ctx context.Context, id, environment string) (release.Entry, error) {
 	log, err := p.s.Store.ReleaseLog(ctx, id, -1)
 	for _, e := range log { // the newest first
 		if e.Environment == environment {
@@ -270,7 +270,7 @@ func (p *plan) cases(ctx context.Context, t *Tool, id string, numbers map[int]in
 		switch {
 		case p.dry:
 			step.Note += ", if it gives the same value here"
-		case !p.same(ctx, id, number, &run):
+		case !p.givesSameValue(ctx, id, number, &run):
 			step.Action, step.Note = StepSkip, "its value is another one here"
 		default:
 			if err := p.s.AddCase(ctx, c); err != nil {
@@ -282,8 +282,8 @@ func (p *plan) cases(ctx context.Context, t *Tool, id string, numbers map[int]in
 	return ctx.Err()
 }
 
-// same reports whether a run gives the same value here.
-func (p *plan) same(ctx context.Context, id string, number int, r *Run) bool {
+// givesSameValue reports whether a run gives the same value here.
+func (p *plan) givesSameValue(ctx context.Context, id string, number int, r *Run) bool {
 	// Code of ToolFlow calls no tools, and what nobody has read gets none at its import.
 	result := p.s.Try(ctx, id, number, toolroom.Call{Arguments: r.Input, MaxOutput: -1, NoWait: true, Budget: new(toolroom.Budget)})
 	if result.Error != nil {

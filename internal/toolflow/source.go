@@ -54,8 +54,8 @@ type Run struct {
 // maxFile bounds a file that is read.
 const maxFile = 512 << 20
 
-// whatToGive is the next step after something that cannot be an export of ToolFlow.
-const whatToGive = "give ToolFlow's SQLite file (server/db.sqlite3), a dump of mysqldump, or the URL of a running server (http://127.0.0.1:8000)"
+// exportHint is the next step after something that cannot be an export of ToolFlow.
+const exportHint = "give ToolFlow's SQLite file (server/db.sqlite3), a dump of mysqldump, or the URL of a running server (http://127.0.0.1:8000)"
 
 // Read reads all tools from an SQLite file, a dump of mysqldump, or the address of a running
 // server, such as http://127.0.0.1:8000. Tools are in the order of their ids.
@@ -64,19 +64,19 @@ func Read(ctx context.Context, from string) ([]Tool, error) {
 		return readAPI(ctx, strings.TrimSuffix(from, "/"))
 	}
 	if scheme, _, ok := strings.Cut(from, "://"); ok {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read %s: %s is not http or https", from, scheme).WithHint("%s", whatToGive)
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read %s: %s is not http or https", from, scheme).WithHint("%s", exportHint)
 	}
 	info, err := os.Stat(from)
 	switch {
 	case err != nil:
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "cannot read %s: %w", from, errors.Unwrap(err)).WithHint("%s", whatToGive)
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "cannot read %s: %w", from, errors.Unwrap(err)).WithHint("%s", exportHint)
 	case info.IsDir():
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a folder", from).WithHint("%s", whatToGive)
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a folder", from).WithHint("%s", exportHint)
 	}
 	if info.Size() > maxFile {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is larger than %d bytes", from, maxFile)
 	}
-	first, err := head(from, 16)
+	first, err := readHead(from, 16)
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read %s: %w", from, errors.Unwrap(err)).WithHint("give this user the right to read it")
 	}
@@ -92,7 +92,7 @@ func Read(ctx context.Context, from string) ([]Tool, error) {
 	return fromTables(from, tables)
 }
 
-func head(file string, n int) ([]byte, error) {
+func readHead(file string, n int) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -142,13 +142,13 @@ def run(_toolroom: Context, **arguments):
 `
 
 var (
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	requests   = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+requests|from[ \t]+requests[ \t.])`)
+	identifier     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	requestsImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+requests|from[ \t]+requests[ \t.])`)
 )
 
 // UsesRequests reports whether code imports the package requests, the only one that ToolFlow
 // allows besides the standard library. It needs egress.
-func UsesRequests(code string) bool { return requests.MatchString(code) }
+func UsesRequests(code string) bool { return requestsImport.MatchString(code) }
 
 // Upload returns a version as an upload of the tool fn:NAME. Cases are saved with it.
 func (v *Version) Upload(name, description string) (release.Upload, error) {
@@ -211,12 +211,12 @@ func Original(s *release.Spec) (code, entry string) {
 	return code, entry
 }
 
-var unnamed = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+var invalidNameChars = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
 // Name returns the name of a tool here: its id with _ for what names cannot have. If it is
 // taken, a number is added.
 func Name(id string, taken func(string) bool) string {
-	name := strings.Trim(unnamed.ReplaceAllString(id, "_"), "_")
+	name := strings.Trim(invalidNameChars.ReplaceAllString(id, "_"), "_")
 	name = cmp.Or(name[:min(len(name), toolroom.MaxIDPart)], "tool")
 	for i := 2; taken(name); i++ {
 		suffix := fmt.Sprintf("_%d", i)

@@ -63,20 +63,20 @@ func Handler(o Options) http.Handler {
 	for pattern, methods := range map[string]map[string]handle{
 		"/mcp/":                            {http.MethodPost: s.mcp},
 		"/mcp":                             {http.MethodPost: s.mcp},
-		"/api/tasks/pop":                   {http.MethodPost: operators(s.pop)},
-		"/api/tasks/{id}/report":           {http.MethodPost: operators(s.report)},
-		"/api/admin/tools":                 {http.MethodGet: operators(s.tools), http.MethodPost: operators(s.create)},
-		"/api/admin/tools/{tool}":          {http.MethodGet: operators(s.show), http.MethodPatch: operators(s.update)},
-		"/api/admin/executions":            {http.MethodGet: operators(s.executions)},
-		"/api/admin/config":                {http.MethodGet: operators(s.config), http.MethodPut: operators(s.setConfig)},
-		"/api/admin/metrics/overview":      {http.MethodGet: operators(s.overview)},
-		"/api/admin/metrics/timeseries":    {http.MethodGet: operators(s.timeseries)},
-		"/api/admin/executions/{id}":       {http.MethodGet: operators(s.execution)},
-		"/api/admin/tools/{tool}/versions": {http.MethodGet: operators(s.versions), http.MethodPost: operators(s.push)},
-		"/api/admin/tools/{tool}/versions/{version}/status": {http.MethodPatch: operators(s.setStatus)},
-		"/api/admin/tools/{tool}/release":                   {http.MethodPost: operators(s.release)},
-		"/api/admin/tools/{tool}/rollback":                  {http.MethodPost: operators(s.rollback)},
-		"/api/admin/tools/{tool}/run-test":                  {http.MethodPost: operators(s.runTest)},
+		"/api/tasks/pop":                   {http.MethodPost: operatorsOnly(s.pop)},
+		"/api/tasks/{id}/report":           {http.MethodPost: operatorsOnly(s.report)},
+		"/api/admin/tools":                 {http.MethodGet: operatorsOnly(s.tools), http.MethodPost: operatorsOnly(s.create)},
+		"/api/admin/tools/{tool}":          {http.MethodGet: operatorsOnly(s.show), http.MethodPatch: operatorsOnly(s.update)},
+		"/api/admin/executions":            {http.MethodGet: operatorsOnly(s.executions)},
+		"/api/admin/config":                {http.MethodGet: operatorsOnly(s.config), http.MethodPut: operatorsOnly(s.setConfig)},
+		"/api/admin/metrics/overview":      {http.MethodGet: operatorsOnly(s.overview)},
+		"/api/admin/metrics/timeseries":    {http.MethodGet: operatorsOnly(s.timeseries)},
+		"/api/admin/executions/{id}":       {http.MethodGet: operatorsOnly(s.execution)},
+		"/api/admin/tools/{tool}/versions": {http.MethodGet: operatorsOnly(s.versions), http.MethodPost: operatorsOnly(s.push)},
+		"/api/admin/tools/{tool}/versions/{version}/status": {http.MethodPatch: operatorsOnly(s.setStatus)},
+		"/api/admin/tools/{tool}/release":                   {http.MethodPost: operatorsOnly(s.release)},
+		"/api/admin/tools/{tool}/rollback":                  {http.MethodPost: operatorsOnly(s.rollback)},
+		"/api/admin/tools/{tool}/run-test":                  {http.MethodPost: operatorsOnly(s.runTest)},
 	} {
 		mux.Handle(Prefix+pattern, s.route(methods))
 	}
@@ -121,8 +121,8 @@ func (s *server) route(methods map[string]handle) http.Handler {
 // maxBody bounds the body of a request.
 const maxBody = 8 << 20
 
-// operators lets operators pass only.
-func operators(next handle) handle {
+// operatorsOnly lets operators pass only.
+func operatorsOnly(next handle) handle {
 	return func(r *http.Request, who toolroom.Identity) (int, any, error) {
 		if !auth.IsOperator(who) {
 			return 0, nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may do this: use a token of the group %s", auth.Operators)
@@ -131,19 +131,19 @@ func operators(next handle) handle {
 	}
 }
 
-// refusal is an error with a status and a message in ToolFlow's words.
-type refusal struct {
+// httpError is an error with a status and a message in ToolFlow's words.
+type httpError struct {
 	status  int
 	message string
 }
 
-func (e *refusal) Error() string { return e.message }
+func (e *httpError) Error() string { return e.message }
 
-func refuse(status int, message string) error { return &refusal{status, message} }
+func newHTTPError(status int, message string) error { return &httpError{status, message} }
 
 func failure(err error) (int, any) {
 	status, message := http.StatusInternalServerError, err.Error()
-	if known := (*refusal)(nil); errors.As(err, &known) {
+	if known := (*httpError)(nil); errors.As(err, &known) {
 		status = known.status
 	} else if e := (*toolroom.Error)(nil); errors.As(err, &e) {
 		if status = e.Code.Info().HTTPStatus; status == http.StatusUnprocessableEntity {
@@ -171,44 +171,44 @@ func reply(w http.ResponseWriter, status int, body any) {
 func read(r *http.Request, into any) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return refuse(http.StatusRequestEntityTooLarge, "the request body is too large")
+		return newHTTPError(http.StatusRequestEntityTooLarge, "the request body is too large")
 	}
 	if len(body) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-			return refuse(http.StatusBadRequest, wrong.Field+" must be "+typeNames[wrong.Type.Kind().String()])
+			return newHTTPError(http.StatusBadRequest, wrong.Field+" must be "+typeNames[wrong.Type.Kind().String()])
 		}
-		return refuse(http.StatusBadRequest, "Invalid JSON")
+		return newHTTPError(http.StatusBadRequest, "Invalid JSON")
 	}
 	return nil
 }
 
 var typeNames = map[string]string{"int": "int", "string": "string", "map": "object", "struct": "object", "slice": "array", "bool": "boolean", "ptr": "object"}
 
-// full returns the id of a tool here.
-func full(id string) string {
+// fullID returns the id of a tool here.
+func fullID(id string) string {
 	if strings.Contains(id, ":") {
 		return id
 	}
 	return namespace + id
 }
 
-// short returns the id of a tool as ToolFlow has it.
-func short(id string) string { return strings.TrimPrefix(id, namespace) }
+// shortID returns the id of a tool as ToolFlow has it.
+func shortID(id string) string { return strings.TrimPrefix(id, namespace) }
 
 // tool returns the tool that a request names.
 func (s *server) tool(r *http.Request) (*listed, error) {
-	all, err := s.all(r.Context())
+	all, err := s.allTools(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	id := full(r.PathValue("tool"))
+	id := fullID(r.PathValue("tool"))
 	if i := slices.IndexFunc(all, func(t listed) bool { return t.id == id }); i >= 0 {
 		return &all[i], nil
 	}
-	return nil, refuse(http.StatusNotFound, "tool not found")
+	return nil, newHTTPError(http.StatusNotFound, "tool not found")
 }
 
 // pop has no task for an executor: Toolroom runs them itself.
@@ -217,7 +217,7 @@ func (s *server) pop(*http.Request, toolroom.Identity) (int, any, error) {
 }
 
 func (s *server) report(*http.Request, toolroom.Identity) (int, any, error) {
-	return 0, nil, refuse(http.StatusNotFound, "Task not found")
+	return 0, nil, newHTTPError(http.StatusNotFound, "Task not found")
 }
 
 // config returns the settings that Toolroom has of those of ToolFlow.
@@ -256,13 +256,13 @@ func (s *server) setConfig(r *http.Request, _ toolroom.Identity) (int, any, erro
 	c := s.Config()
 	switch policy := strings.ToLower(in.ToolVersion.Policy); {
 	case !slices.Contains([]string{"", "deprecated", "draft"}, policy):
-		return 0, nil, refuse(http.StatusBadRequest, "active_conflict_policy must be deprecated or draft")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "active_conflict_policy must be deprecated or draft")
 	case in.ToolVersion.Guard == nil:
-		return 0, nil, refuse(http.StatusBadRequest, "require_test_success_before_release must be boolean")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "require_test_success_before_release must be boolean")
 	case policy != "" && policy != c.Releases.Conflict:
-		return 0, nil, refuse(http.StatusConflict, "set releases.conflict to "+policy+" in toolroom.yaml")
+		return 0, nil, newHTTPError(http.StatusConflict, "set releases.conflict to "+policy+" in toolroom.yaml")
 	case *in.ToolVersion.Guard != *c.Releases.Gates.Cases:
-		return 0, nil, refuse(http.StatusConflict, "set releases.gates.cases in toolroom.yaml")
+		return 0, nil, newHTTPError(http.StatusConflict, "set releases.gates.cases in toolroom.yaml")
 	}
 	return http.StatusOK, map[string]any{"config": s.settings()}, nil
 }

@@ -24,8 +24,8 @@ type listed struct {
 	newest   int
 }
 
-// all returns all tools, in the order of their ids.
-func (s *server) all(ctx context.Context) ([]listed, error) {
+// allTools returns all tools, in the order of their ids.
+func (s *server) allTools(ctx context.Context) ([]listed, error) {
 	functions, err := s.Releases.List(ctx, release.Filter{})
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *server) all(ctx context.Context) ([]listed, error) {
 		if err != nil {
 			return nil, err
 		}
-		byID[f.Tool] = &listed{id: f.Tool, Card: release.Card{Tool: f.Tool, Name: short(f.Tool), Description: f.Description, Created: first.Created}, released: f.Released, newest: f.Newest}
+		byID[f.Tool] = &listed{id: f.Tool, Card: release.Card{Tool: f.Tool, Name: shortID(f.Tool), Description: f.Description, Created: first.Created}, released: f.Released, newest: f.Newest}
 	}
 	for _, c := range cards {
 		if t := byID[c.Tool]; t != nil {
@@ -53,7 +53,7 @@ func (s *server) all(ctx context.Context) ([]listed, error) {
 	for _, t := range byID {
 		out = append(out, *t)
 	}
-	slices.SortFunc(out, func(a, b listed) int { return cmp.Compare(short(a.id), short(b.id)) })
+	slices.SortFunc(out, func(a, b listed) int { return cmp.Compare(shortID(a.id), shortID(b.id)) })
 	return out, nil
 }
 
@@ -67,7 +67,7 @@ func number(n int) any {
 
 func (t *listed) item() map[string]any {
 	return map[string]any{
-		"id": short(t.id), "name": t.Name, "description": t.Description, "created_at": stamp(t.Created),
+		"id": shortID(t.id), "name": t.Name, "description": t.Description, "created_at": stamp(t.Created),
 		"prod_version": number(t.released[release.Prod]), "test_version": number(t.released[release.Test]),
 	}
 }
@@ -75,7 +75,7 @@ func (t *listed) item() map[string]any {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000+00:00") }
 
 func (s *server) tools(r *http.Request, _ toolroom.Identity) (int, any, error) {
-	all, err := s.all(r.Context())
+	all, err := s.allTools(r.Context())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -100,22 +100,22 @@ func (s *server) create(r *http.Request, who toolroom.Identity) (int, any, error
 		return 0, nil, err
 	}
 	if in.ID == "" || in.Name == "" {
-		return 0, nil, refuse(http.StatusBadRequest, "id and name are required")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "id and name are required")
 	}
-	id, err := toolroom.ParseID(full(in.ID))
+	id, err := toolroom.ParseID(fullID(in.ID))
 	if err != nil {
-		return 0, nil, refuse(http.StatusBadRequest, err.Error())
+		return 0, nil, newHTTPError(http.StatusBadRequest, err.Error())
 	}
-	all, err := s.all(r.Context())
+	all, err := s.allTools(r.Context())
 	if err != nil {
 		return 0, nil, err
 	}
 	for _, t := range all {
 		if t.id == id.String() {
-			return 0, nil, refuse(http.StatusConflict, "tool already exists")
+			return 0, nil, newHTTPError(http.StatusConflict, "tool already exists")
 		}
 		if t.Name == in.Name {
-			return 0, nil, refuse(http.StatusConflict, "name already exists")
+			return 0, nil, newHTTPError(http.StatusConflict, "name already exists")
 		}
 	}
 	if err := s.Releases.Check(id); err != nil {
@@ -140,14 +140,14 @@ func (s *server) update(r *http.Request, who toolroom.Identity) (int, any, error
 	card := t.Card
 	if in.Name != nil {
 		if card.Name = strings.TrimSpace(*in.Name); card.Name == "" {
-			return 0, nil, refuse(http.StatusBadRequest, "name must be non-empty string")
+			return 0, nil, newHTTPError(http.StatusBadRequest, "name must be non-empty string")
 		}
-		all, err := s.all(r.Context())
+		all, err := s.allTools(r.Context())
 		if err != nil {
 			return 0, nil, err
 		}
 		if slices.ContainsFunc(all, func(o listed) bool { return o.id != t.id && o.Name == card.Name }) {
-			return 0, nil, refuse(http.StatusConflict, "name already exists")
+			return 0, nil, newHTTPError(http.StatusConflict, "name already exists")
 		}
 	}
 	if in.Description != nil {
@@ -157,7 +157,7 @@ func (s *server) update(r *http.Request, who toolroom.Identity) (int, any, error
 	if err := s.Releases.Store.PutCard(r.Context(), card); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, map[string]any{"id": short(t.id), "name": card.Name, "description": card.Description}, nil
+	return http.StatusOK, map[string]any{"id": shortID(t.id), "name": card.Name, "description": card.Description}, nil
 }
 
 // versionItem is a version in ToolFlow's fields.
@@ -207,16 +207,16 @@ func (s *server) push(r *http.Request, who toolroom.Identity) (int, any, error) 
 	}
 	switch {
 	case in.Code == "":
-		return 0, nil, refuse(http.StatusBadRequest, "code is required")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "code is required")
 	case !slices.Contains([]string{"", "draft", "active", "deprecated"}, in.Status):
-		return 0, nil, refuse(http.StatusBadRequest, "status must be draft, active, or deprecated")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "status must be draft, active, or deprecated")
 	}
 	id, err := toolroom.ParseID(t.id)
 	if err != nil {
 		return 0, nil, err
 	}
 	v := Version{Code: in.Code, Entry: in.Entry, Config: in.Config, Schema: in.Schema, Message: in.Message}
-	u, ours, err := s.edited(r.Context(), t.id, v)
+	u, ours, err := s.editedUpload(r.Context(), t.id, v)
 	if err == nil && !ours {
 		u, err = v.Upload(id.Name, t.Description)
 	}
@@ -230,21 +230,21 @@ func (s *server) push(r *http.Request, who toolroom.Identity) (int, any, error) 
 	}
 	at := slices.IndexFunc(pushed, func(p release.Pushed) bool { return p.Tool == t.id })
 	if at < 0 {
-		return 0, nil, refuse(http.StatusBadRequest, "the code no longer has this tool")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "the code no longer has this tool")
 	}
 	made := pushed[at].Version
 	if in.Status != "" && in.Status != string(release.StatusDraft) {
-		if made, err = s.status(r.Context(), made, in.Status, who); err != nil {
+		if made, err = s.changeStatus(r.Context(), made, in.Status, who); err != nil {
 			return 0, nil, err
 		}
 	}
 	return http.StatusCreated, versionItem(made), nil
 }
 
-// edited returns an upload of the newest version with other code, if that version is a
+// editedUpload returns an upload of the newest version with other code, if that version is a
 // function that was not written for ToolFlow: it gets its arguments one by one, so its code
 // must not be called as ToolFlow's is. Its schema and its config come from its files.
-func (s *server) edited(ctx context.Context, tool string, v Version) (u release.Upload, ours bool, err error) {
+func (s *server) editedUpload(ctx context.Context, tool string, v Version) (u release.Upload, ours bool, err error) {
 	newest, err := s.Releases.Pick(ctx, tool, 0)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound || toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
 		return u, false, nil // it has none yet
@@ -265,7 +265,7 @@ func (s *server) edited(ctx context.Context, tool string, v Version) (u release.
 func (s *server) version(ctx context.Context, tool string, n int, missing string) (*release.Version, error) {
 	v, err := s.Releases.Store.Version(ctx, tool, n)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
-		return nil, refuse(http.StatusNotFound, missing)
+		return nil, newHTTPError(http.StatusNotFound, missing)
 	}
 	return v, err
 }
@@ -285,17 +285,17 @@ func (s *server) setStatus(r *http.Request, who toolroom.Identity) (int, any, er
 	}
 	status := strings.ToLower(strings.TrimSpace(in.Status))
 	if !slices.Contains([]string{"draft", "active", "deprecated"}, status) {
-		return 0, nil, refuse(http.StatusBadRequest, "status must be draft, active, or deprecated")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "status must be draft, active, or deprecated")
 	}
-	if v, err = s.status(r.Context(), v, status, who); err != nil {
+	if v, err = s.changeStatus(r.Context(), v, status, who); err != nil {
 		return 0, nil, err
 	}
 	return http.StatusOK, versionItem(v), nil
 }
 
-// status changes the status of a version. Active is the version that prod serves, so it is
+// changeStatus changes the status of a version. Active is the version that prod serves, so it is
 // released.
-func (s *server) status(ctx context.Context, v *release.Version, status string, who toolroom.Identity) (*release.Version, error) {
+func (s *server) changeStatus(ctx context.Context, v *release.Version, status string, who toolroom.Identity) (*release.Version, error) {
 	var err error
 	switch {
 	case status == string(v.Status):
@@ -320,8 +320,8 @@ type target struct {
 	To          json.RawMessage `json:"to_version"`
 }
 
-// whole returns a JSON number without a fraction; ok is false for anything else.
-func whole(text json.RawMessage) (n int, ok bool) {
+// integerOf returns a JSON number without a fraction; ok is false for anything else.
+func integerOf(text json.RawMessage) (n int, ok bool) {
 	n, err := strconv.Atoi(string(text))
 	return n, err == nil
 }
@@ -335,7 +335,7 @@ func (s *server) readTarget(r *http.Request) (t *listed, in target, err error) {
 	}
 	in.Environment = cmp.Or(in.Environment, release.Prod)
 	if in.Environment != release.Prod && in.Environment != release.Test {
-		err = refuse(http.StatusBadRequest, "environment must be prod or test")
+		err = newHTTPError(http.StatusBadRequest, "environment must be prod or test")
 	}
 	return t, in, err
 }
@@ -345,9 +345,9 @@ func (s *server) release(r *http.Request, who toolroom.Identity) (int, any, erro
 	if err != nil {
 		return 0, nil, err
 	}
-	n, ok := whole(in.Version)
+	n, ok := integerOf(in.Version)
 	if !ok {
-		return 0, nil, refuse(http.StatusBadRequest, "version must be int")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "version must be int")
 	}
 	if _, err := s.version(r.Context(), t.id, n, "version not found"); err != nil {
 		return 0, nil, err
@@ -355,7 +355,7 @@ func (s *server) release(r *http.Request, who toolroom.Identity) (int, any, erro
 	if _, err := s.Releases.Release(r.Context(), release.Order{Tool: t.id, Version: n, Environment: in.Environment}, who.Key()); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, map[string]any{"tool_id": short(t.id), "environment": in.Environment, "version": n, "updated_at": stamp(time.Now())}, nil
+	return http.StatusOK, map[string]any{"tool_id": shortID(t.id), "environment": in.Environment, "version": n, "updated_at": stamp(time.Now())}, nil
 }
 
 func (s *server) rollback(r *http.Request, who toolroom.Identity) (int, any, error) {
@@ -363,9 +363,9 @@ func (s *server) rollback(r *http.Request, who toolroom.Identity) (int, any, err
 	if err != nil {
 		return 0, nil, err
 	}
-	n, ok := whole(in.To)
+	n, ok := integerOf(in.To)
 	if !ok {
-		return 0, nil, refuse(http.StatusBadRequest, "to_version must be int")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "to_version must be int")
 	}
 	if _, err := s.version(r.Context(), t.id, n, "target version not found"); err != nil {
 		return 0, nil, err
@@ -379,7 +379,7 @@ func (s *server) rollback(r *http.Request, who toolroom.Identity) (int, any, err
 			return 0, nil, err
 		}
 	}
-	return http.StatusOK, map[string]any{"tool_id": short(t.id), "rolled_back_environment": in.Environment, "current_version": n, "updated_at": stamp(time.Now())}, nil
+	return http.StatusOK, map[string]any{"tool_id": shortID(t.id), "rolled_back_environment": in.Environment, "current_version": n, "updated_at": stamp(time.Now())}, nil
 }
 
 // runTest submits a call of a version in the background.
@@ -397,7 +397,7 @@ func (s *server) runTest(r *http.Request, who toolroom.Identity) (int, any, erro
 	}
 	arguments := orObject(in.Arguments)
 	if arguments[0] != '{' {
-		return 0, nil, refuse(http.StatusBadRequest, "arguments must be object")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "arguments must be object")
 	}
 	n := cmp.Or(t.released[release.Test], t.newest)
 	if len(in.Version) > 0 && string(in.Version) != "null" {
@@ -406,7 +406,7 @@ func (s *server) runTest(r *http.Request, who toolroom.Identity) (int, any, erro
 		}
 	}
 	if n == 0 {
-		return 0, nil, refuse(http.StatusBadRequest, "no version available for test run")
+		return 0, nil, newHTTPError(http.StatusBadRequest, "no version available for test run")
 	}
 	if _, err := s.version(r.Context(), t.id, n, "version not found"); err != nil {
 		return 0, nil, err
@@ -419,14 +419,14 @@ func (s *server) runTest(r *http.Request, who toolroom.Identity) (int, any, erro
 	}
 	s.Wake()
 	return http.StatusCreated, map[string]any{
-		"execution_id": job.ID, "tool_id": short(t.id), "version": n, "status": "pending", "target_env": release.Test, "created_at": stamp(job.Created),
+		"execution_id": job.ID, "tool_id": shortID(t.id), "version": n, "status": "pending", "target_env": release.Test, "created_at": stamp(job.Created),
 	}, nil
 }
 
 func versionNumber(in json.RawMessage) (int, error) {
-	n, ok := whole(in)
+	n, ok := integerOf(in)
 	if !ok {
-		return 0, refuse(http.StatusBadRequest, "version must be int")
+		return 0, newHTTPError(http.StatusBadRequest, "version must be int")
 	}
 	return n, nil
 }

@@ -43,9 +43,9 @@ func (s *Store) CreateApproval(ctx context.Context, a *toolroom.Approval) (*tool
 			(id, call, digest, tool, arguments, identity, environment, reason, state, created, expires, answered, answered_by, comment, used,
 			 session, effects, diff, people, approvers, scopes)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', 0, ?, ?, ?, ?, ?, ?)`,
-			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), unlessEmpty{a.Identity}, a.Environment, a.Reason,
+			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), jsonUnlessEmpty{a.Identity}, a.Environment, a.Reason,
 			string(toolroom.ApprovalPending), instant(a.Created), instant(a.Expires),
-			a.Session, unlessEmpty{a.Effects}, a.Diff, a.People, unlessEmpty{a.Approvers}, unlessEmpty{a.Scopes})
+			a.Session, jsonUnlessEmpty{a.Effects}, a.Diff, a.People, jsonUnlessEmpty{a.Approvers}, jsonUnlessEmpty{a.Scopes})
 		if isTaken(err) {
 			return toolroom.Errorf(toolroom.CodeConflict, "approval %s already exists", a.ID)
 		}
@@ -177,7 +177,7 @@ func (s *Store) changeApproval(ctx context.Context, doing, id string, change fun
 		}
 		_, err := tx.ExecContext(ctx, `UPDATE approvals SET state = ?, expires = ?, answered = ?, answered_by = ?, comment = ?, used = ?,
 			votes = ?, scope = ?, notified = ? WHERE id = ?`,
-			string(state), instant(a.Expires), instant(a.Answered), a.By, a.Comment, instant(a.Used), unlessEmpty{a.Votes}, string(a.Scope), unlessEmpty{a.Notified}, id)
+			string(state), instant(a.Expires), instant(a.Answered), a.By, a.Comment, instant(a.Used), jsonUnlessEmpty{a.Votes}, string(a.Scope), jsonUnlessEmpty{a.Notified}, id)
 		return err
 	})
 	if err != nil {

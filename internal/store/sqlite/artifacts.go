@@ -12,9 +12,9 @@ import (
 	"github.com/toolroom/toolroom/internal/identity"
 )
 
-// ofSubject selects what the callers of a subject have made, however they are narrowed: see
+// subjectFilter selects what the callers of a subject have made, however they are narrowed: see
 // [identity.Owner]. It takes the subject three times.
-const ofSubject = "(owner = ? OR substr(owner, 1, length(?) + 1) = ? || char(10))"
+const subjectFilter = "(owner = ? OR substr(owner, 1, length(?) + 1) = ? || char(10))"
 
 const artifactColumns = "handle, owner, kind, name, mime, size, created, expires, labels"
 
@@ -29,7 +29,7 @@ func (s *Store) AddArtifact(ctx context.Context, e *artifact.Entry, limits artif
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO artifacts ("+artifactColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			e.Handle, e.Owner, string(e.Kind), e.Name, e.MIMEType, e.Size, instant(e.Created), instant(e.Expires), unlessEmpty{e.Labels})
+			e.Handle, e.Owner, string(e.Kind), e.Name, e.MIMEType, e.Size, instant(e.Created), instant(e.Expires), jsonUnlessEmpty{e.Labels})
 		if isTaken(err) {
 			return toolroom.Errorf(toolroom.CodeConflict, "artifact %s already exists", e.Handle)
 		}
@@ -44,7 +44,7 @@ func (s *Store) ArtifactUsage(ctx context.Context, owner string, kind artifact.K
 }
 
 func artifactUsage(ctx context.Context, db rowQuerier, owner string, kind artifact.Kind, now time.Time) (used artifact.Usage, err error) {
-	const query = "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE " + ofSubject + " AND kind = ? AND expires > ?"
+	const query = "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE " + subjectFilter + " AND kind = ? AND expires > ?"
 	subject := identity.Subject(owner)
 	err = db.QueryRowContext(ctx, query, subject, subject, subject, string(kind), instant(now)).Scan(&used.Entries, &used.Bytes)
 	return used, err
@@ -62,7 +62,7 @@ func (s *Store) Artifact(ctx context.Context, owner, handle string, now time.Tim
 
 // Artifacts implements [artifact.Index].
 func (s *Store) Artifacts(ctx context.Context, owner string, now time.Time) ([]*artifact.Entry, error) {
-	const query = "SELECT " + artifactColumns + " FROM artifacts WHERE " + ofSubject + " AND expires > ? ORDER BY seq"
+	const query = "SELECT " + artifactColumns + " FROM artifacts WHERE " + subjectFilter + " AND expires > ? ORDER BY seq"
 	subject := identity.Subject(owner)
 	list, err := selectAll(ctx, s.reader, scanArtifact, query, subject, subject, subject, instant(now))
 	list = slices.DeleteFunc(list, func(e *artifact.Entry) bool { return !identity.OwnerReaches(owner, e.Owner) })

@@ -67,10 +67,10 @@ func (j asJSON) Value() (sqldriver.Value, error) {
 	return string(text), err
 }
 
-// unlessEmpty is an asJSON that is stored as an empty text if it is null or [].
-type unlessEmpty struct{ v any }
+// jsonUnlessEmpty is an asJSON that is stored as an empty text if it is null or [].
+type jsonUnlessEmpty struct{ v any }
 
-func (j unlessEmpty) Value() (sqldriver.Value, error) {
+func (j jsonUnlessEmpty) Value() (sqldriver.Value, error) {
 	text, err := asJSON(j).Value()
 	if text == "null" || text == "[]" {
 		text = ""

@@ -14,7 +14,7 @@ const grantColumns = "id, approval, scope, tool, identity, environment, session,
 // insertGrant stores a grant in the transaction of the answer that creates it.
 func insertGrant(ctx context.Context, tx *sql.Tx, g *toolroom.Grant) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO grants (caller, "+grantColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		approval.Caller(g.Identity), g.ID, g.Approval, string(g.Scope), g.Tool, unlessEmpty{g.Identity}, g.Environment, g.Session, g.Digest, g.By,
+		approval.Caller(g.Identity), g.ID, g.Approval, string(g.Scope), g.Tool, jsonUnlessEmpty{g.Identity}, g.Environment, g.Session, g.Digest, g.By,
 		instant(g.Created), instant(g.Expires))
 	return err
 }

@@ -34,7 +34,7 @@ func insertJob(ctx context.Context, db execer, j *run.Job) error {
 		state = toolroom.JobRunning
 	}
 	_, err = db.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '')",
-		j.ID, asJSON{j.Identity}, string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), unlessEmpty{j.Answers}, string(j.Resume))
+		j.ID, asJSON{j.Identity}, string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), jsonUnlessEmpty{j.Answers}, string(j.Resume))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "job %s already exists", j.ID)
 	}
@@ -99,7 +99,7 @@ func (s *Store) WaitJob(ctx context.Context, id string, fence int64, approvals [
 	if len(approvals) > 0 {
 		state = toolroom.JobWaiting
 	}
-	return s.changeJob(ctx, "record the approvals of a job", id, fence, "UPDATE jobs SET state = ?, approvals = ?", string(state), unlessEmpty{approvals})
+	return s.changeJob(ctx, "record the approvals of a job", id, fence, "UPDATE jobs SET state = ?, approvals = ?", string(state), jsonUnlessEmpty{approvals})
 }
 
 // ExtendJob implements [run.JobStore].

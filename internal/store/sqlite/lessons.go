@@ -26,7 +26,7 @@ func (s *Store) UpdateLesson(ctx context.Context, key search.LessonKey, change f
 		next := change(old)
 		_, err = tx.ExecContext(ctx, `INSERT INTO lessons (team, tool, caller, at, terms) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (team, tool, caller) DO UPDATE SET at = excluded.at, terms = excluded.terms`,
-			key.Team, key.Tool, key.Caller, instant(next.At), unlessEmpty{next.Terms})
+			key.Team, key.Tool, key.Caller, instant(next.At), jsonUnlessEmpty{next.Terms})
 		return err
 	})
 }

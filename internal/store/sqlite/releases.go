@@ -83,7 +83,7 @@ func (s *Store) Versions(ctx context.Context, tool string) ([]*release.Version, 
 
 const headColumns = "v.tool, v.source, v.number, v.digest, v.status, v.reason, r.version IS NOT NULL"
 
-const heads = " FROM tool_versions v LEFT JOIN tool_releases r ON r.tool = v.tool AND r.version = v.number AND r.environment = 'prod' "
+const selectHeads = " FROM tool_versions v LEFT JOIN tool_releases r ON r.tool = v.tool AND r.version = v.number AND r.environment = 'prod' "
 
 func scanHead(row scanner) (h release.Head, err error) {
 	err = row.Scan(&h.Tool, &h.Source, &h.Number, &h.Digest, &h.Status, &h.Reason, &h.Served)
@@ -92,14 +92,14 @@ func scanHead(row scanner) (h release.Head, err error) {
 
 // VersionedTools implements [release.Store].
 func (s *Store) VersionedTools(ctx context.Context) ([]release.Head, error) {
-	list, err := selectAll(ctx, s.reader, scanHead, "SELECT "+headColumns+heads+
+	list, err := selectAll(ctx, s.reader, scanHead, "SELECT "+headColumns+selectHeads+
 		"WHERE v.number = (SELECT max(number) FROM tool_versions w WHERE w.tool = v.tool) ORDER BY v.tool")
 	return list, s.fail(ctx, "read tools", err)
 }
 
 // Heads implements [release.Store].
 func (s *Store) Heads(ctx context.Context, namespace string) ([]release.Head, error) {
-	list, err := selectAll(ctx, s.reader, scanHead, "SELECT "+headColumns+heads+
+	list, err := selectAll(ctx, s.reader, scanHead, "SELECT "+headColumns+selectHeads+
 		"WHERE v.tool >= ? AND v.tool < ? ORDER BY v.tool, v.number DESC", namespace+":", namespace+";") // ; follows :
 	return list, s.fail(ctx, "read versions", err)
 }

@@ -11,29 +11,29 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// home is the address that a schema is compiled under. No loader serves it.
-const home = "toolroom:///schema"
+// schemaURL is the address that a schema is compiled under. No loader serves it.
+const schemaURL = "toolroom:///schema"
 
-// A judge is a schema compiled by the validator, together with the meter that
+// A checker is a schema compiled by the validator, together with the meter that
 // bounds its work. The validator gives its hooks nothing that tells one call from
-// another, so a judge serves one call at a time. That costs little: the matcher
+// another, so a checker serves one call at a time. That costs little: the matcher
 // settles most calls before, and what is left takes tens of microseconds.
-type judge struct {
+type checker struct {
 	root *jsonschema.Schema
-	// at holds every subschema that is an object by its location.
-	at    map[string]*jsonschema.Schema
-	meter *meter
+	// byLocation holds every subschema that is an object by its location.
+	byLocation map[string]*jsonschema.Schema
+	meter      *meter
 }
 
-func newJudge(tree any, options options) (j *judge, failed *Error) {
+func newChecker(tree any, options options) (j *checker, failed *Error) {
 	defer func() {
 		if p := recover(); p != nil {
-			j, failed = nil, recovered(p)
+			j, failed = nil, panicError(p)
 		}
 	}()
-	j = &judge{
-		at:    map[string]*jsonschema.Schema{},
-		meter: &meter{steps: options.limits.Steps, left: math.MaxInt, deadline: time.Now().Add(options.limits.CompileTime)},
+	j = &checker{
+		byLocation: map[string]*jsonschema.Schema{},
+		meter:      &meter{steps: options.limits.Steps, left: math.MaxInt, deadline: time.Now().Add(options.limits.CompileTime)},
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
@@ -42,10 +42,10 @@ func newJudge(tree any, options options) (j *judge, failed *Error) {
 	if !options.annotateFormat {
 		compiler.AssertFormat()
 	}
-	j.collect(compiler)
-	err := compiler.AddResource(home, tree)
+	j.recordSubschemas(compiler)
+	err := compiler.AddResource(schemaURL, tree)
 	if err == nil {
-		j.root, err = compiler.Compile(home)
+		j.root, err = compiler.Compile(schemaURL)
 	}
 	if err != nil {
 		return nil, j.compileError(err, tree)
@@ -53,11 +53,11 @@ func newJudge(tree any, options options) (j *judge, failed *Error) {
 	return j, nil
 }
 
-// startCounting makes the judge ready to judge. Before it, the compiled schema
+// startCounting makes the checker ready to check. Before it, the compiled schema
 // has the plain formats that a matcher may use as well.
-func (j *judge) startCounting() {
+func (j *checker) startCounting() {
 	j.meter.deadline = time.Time{}
-	for _, s := range j.at {
+	for _, s := range j.byLocation {
 		j.meter.attach(s)
 		if s.PropertyNames != nil {
 			s.Extensions = append(s.Extensions, memberNames{s.PropertyNames})
@@ -79,29 +79,29 @@ func (m memberNames) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	}
 }
 
-// collect makes the compiler hand over each subschema that it compiles. It uses
+// recordSubschemas makes the compiler hand over each subschema that it compiles. It uses
 // the one hook that sees all of them, a vocabulary that adds no keyword; the
 // fields of a compiled schema do not lead to the targets of $dynamicRef. Here,
 // and at each pattern, a compilation can also be stopped.
-func (j *judge) collect(compiler *jsonschema.Compiler) {
+func (j *checker) recordSubschemas(compiler *jsonschema.Compiler) {
 	compiler.AssertVocabs()
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "toolroom:///vocabulary/meter",
 		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
 			j.meter.checkDeadline()
 			s := ctx.Enqueue(nil)
-			j.at[s.Location] = s
+			j.byLocation[s.Location] = s
 			return nil, nil
 		},
 	})
 }
 
-// judge finds all that is wrong with a document. An error means that it could
+// check finds all that is wrong with a document. An error means that it could
 // not tell.
-func (j *judge) judge(document any) (leaves []leaf, err error) {
+func (j *checker) check(document any) (leaves []leaf, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			leaves, err = nil, recovered(p)
+			leaves, err = nil, panicError(p)
 		}
 	}()
 	j.meter.reset()
@@ -115,9 +115,9 @@ func (j *judge) judge(document any) (leaves []leaf, err error) {
 	}
 }
 
-// recovered turns what the validator panicked with into an error: the meter's
+// panicError turns what the validator panicked with into an error: the meter's
 // own, which is how it stops the validator, or a bug.
-func recovered(p any) *Error {
+func panicError(p any) *Error {
 	if stopped, ok := p.(*Error); ok {
 		return stopped
 	}
@@ -140,7 +140,7 @@ func (r remotes) Load(address string) (any, error) {
 // pointer returns the JSON pointer of a location inside the schema, or the
 // whole location if it lies in a meta-schema.
 func pointer(location string) string {
-	fragment, inside := strings.CutPrefix(location, home+"#")
+	fragment, inside := strings.CutPrefix(location, schemaURL+"#")
 	if !inside {
 		return location
 	}

@@ -31,9 +31,9 @@ const (
 	useHalf = 1.5
 )
 
-// recall raises the documents that were used after searches with words of the query, and
+// addLearned raises the documents that were used after searches with words of the query, and
 // returns these words by slot.
-func (ix *Index) recall(scores []tally, q query, learned func(term string) []Lesson) map[int32][]toolroom.Match {
+func (ix *Index) addLearned(scores []tally, q query, learned func(term string) []Lesson) map[int32][]toolroom.Match {
 	if learned == nil {
 		return nil
 	}

@@ -40,8 +40,8 @@ func literal(v any) string {
 	return shorten(string(text), 60)
 }
 
-// oneOf lists the values of an enum, a long one in part.
-func oneOf(values []any) string {
+// formatEnum lists the values of an enum, a long one in part.
+func formatEnum(values []any) string {
 	const listed = 10
 	words := make([]string, 0, listed)
 	for _, v := range values[:min(len(values), listed)] {
@@ -67,10 +67,10 @@ const maxDescribed = 1_000
 // describeSchema says in a few words what s asks for.
 func describeSchema(s *jsonschema.Schema) string {
 	left := maxDescribed
-	return describeBelow(s, 0, &left)
+	return describeSubschema(s, 0, &left)
 }
 
-func describeBelow(s *jsonschema.Schema, depth int, left *int) string {
+func describeSubschema(s *jsonschema.Schema, depth int, left *int) string {
 	if *left--; s == nil || depth > 4 || *left < 0 {
 		return anyValue
 	}
@@ -78,13 +78,13 @@ func describeBelow(s *jsonschema.Schema, depth int, left *int) string {
 	case s.Const != nil:
 		return literal(*s.Const)
 	case s.Enum != nil:
-		return oneOf(s.Enum.Values)
+		return formatEnum(s.Enum.Values)
 	case s.Types == nil && s.Ref != nil:
-		return describeBelow(s.Ref, depth+1, left)
+		return describeSubschema(s.Ref, depth+1, left)
 	case s.Types == nil && len(s.AnyOf)+len(s.OneOf) > 0:
 		var words []string
 		for _, branch := range slices.Concat(s.AnyOf, s.OneOf) {
-			if word := describeBelow(branch, depth+1, left); !slices.Contains(words, word) {
+			if word := describeSubschema(branch, depth+1, left); !slices.Contains(words, word) {
 				words = append(words, word)
 			}
 		}
@@ -95,7 +95,7 @@ func describeBelow(s *jsonschema.Schema, depth int, left *int) string {
 	words := s.Types.ToStrings()
 	for i, word := range words {
 		if items := itemSchema(s); word == "array" && items != nil {
-			words[i] = "array of " + describeBelow(items, depth+1, left)
+			words[i] = "array of " + describeSubschema(items, depth+1, left)
 		}
 	}
 	text := strings.Join(words, " or ")

@@ -13,7 +13,7 @@ import (
 )
 
 // compileError turns what the compiler reports about a schema into an Error.
-func (j *judge) compileError(err error, tree any) *Error {
+func (j *checker) compileError(err error, tree any) *Error {
 	var own *Error
 	var outside *jsonschema.LoadURLError
 	var pattern *jsonschema.InvalidRegexError
@@ -28,9 +28,9 @@ func (j *judge) compileError(err error, tree any) *Error {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &invalid):
-		return j.invalid(invalid, tree)
+		return j.explainInvalid(invalid, tree)
 	case errors.As(err, &pattern):
-		return badPattern(pointer(pattern.URL), pattern.Regex, pattern.Err)
+		return patternError(pointer(pattern.URL), pattern.Regex, pattern.Err)
 	case errors.As(err, &outside):
 		return &Error{
 			Kind: Reference, Reason: "reference to " + quote(outside.URL) + ", which is outside the schema and not fetched",
@@ -56,7 +56,7 @@ func (j *judge) compileError(err error, tree any) *Error {
 	case errors.As(err, &sameAnchor):
 		return namedTwice("anchor", sameAnchor.Ptr1, sameAnchor.Ptr2)
 	default:
-		return &Error{Kind: Invalid, Reason: strings.ReplaceAll(err.Error(), home, "")}
+		return &Error{Kind: Invalid, Reason: strings.ReplaceAll(err.Error(), schemaURL, "")}
 	}
 }
 
@@ -68,8 +68,8 @@ func namedTwice(name, a, b string) *Error {
 	}
 }
 
-// invalid explains why a schema does not fit its meta-schema.
-func (j *judge) invalid(err *jsonschema.SchemaValidationError, tree any) *Error {
+// explainInvalid explains why a schema does not fit its meta-schema.
+func (j *checker) explainInvalid(err *jsonschema.SchemaValidationError, tree any) *Error {
 	var report *jsonschema.ValidationError
 	if !errors.As(err.Err, &report) {
 		return &Error{Kind: Invalid, Reason: err.Err.Error()}
@@ -79,10 +79,10 @@ func (j *judge) invalid(err *jsonschema.SchemaValidationError, tree any) *Error 
 		if format, ok := l.cause.(*kind.Format); ok && format.Want == "regex" {
 			text, _ := l.value.(string)
 			path := l.path
-			if l.ofName {
+			if l.nameAtFault {
 				path = patternProperty(tree, text)
 			}
-			return badPattern(pointerTo(path), text, format.Err)
+			return patternError(pointerTo(path), text, format.Err)
 		}
 	}
 	failure := j.explain(leaves)
@@ -91,7 +91,7 @@ func (j *judge) invalid(err *jsonschema.SchemaValidationError, tree any) *Error 
 	return &Error{Kind: Invalid, Pointer: first.Pointer, Reason: "not a valid schema: " + failure.Error()}
 }
 
-func badPattern(pointer, text string, reason error) *Error {
+func patternError(pointer, text string, reason error) *Error {
 	return &Error{
 		Kind: Pattern, Pointer: pointer, Reason: "pattern " + quote(text) + " cannot be used: " + reason.Error(),
 		Hint: "correct or simplify the regular expression",
