@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// An entry is a file in an archive. Its content is data, or that of the file at from.
+// An entry is a file in an archive. Its content is data, or the file at from.
 type entry struct {
 	name string
 	mode fs.FileMode

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A platform is a system and an architecture, with the names that others have for them.
+// A platform is an operating system and an architecture, with the names that package formats
+// use for them.
 type platform struct {
 	os, arch      string
 	npmOS, npmCPU string
@@ -105,7 +106,7 @@ func (r *release) compile(ctx context.Context, p platform) (*build, error) {
 	return b, nil
 }
 
-// commitDate returns the date of the present commit, so that a build can be repeated.
+// commitDate returns the date of the current commit, which makes builds reproducible.
 func commitDate(ctx context.Context, root string) (time.Time, error) {
 	out, err := exec.CommandContext(ctx, "git", "-C", root, "log", "-1", "--format=%ct").Output()
 	if err != nil {

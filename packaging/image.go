@@ -19,11 +19,11 @@ import (
 // imageUser is the user and group in the image.
 const imageUser = 65532
 
-// authorities are the usual places of the certificates that the image's HTTPS trusts.
+// authorities are the usual paths of the CA certificates to put into the image.
 var authorities = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"}
 
-// image writes a container image of each Linux platform, for docker load. It needs no
-// registry: it has the programs and nothing else.
+// image writes a container image for each Linux platform, for docker load. It needs no base
+// image from a registry, because the image contains only the programs.
 func image(r *release, builds []*build) error {
 	for _, b := range builds {
 		if b.os != "linux" {

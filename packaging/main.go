@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// Description is what packages say about themselves.
+// description is the description of all packages.
 const description = "Toolroom is a gateway and runtime for agent tools"
 
-// homepage is where packages send their readers.
+// homepage is the homepage of all packages.
 const homepage = "https://github.com/toolroom/toolroom"
 
 // A release is what one run of this command builds.
@@ -30,7 +30,7 @@ type release struct {
 	date    time.Time // of every file in them
 }
 
-// A step builds one kind of package of all platforms.
+// A step builds one kind of package for all platforms.
 type step struct {
 	name  string
 	build func(*release, []*build) error
@@ -98,8 +98,8 @@ func run(ctx context.Context, args []string) error {
 // file returns the path of a package.
 func (r *release) file(name string) string { return filepath.Join(r.out, name) }
 
-// makeEmpty makes dir an empty folder. It refuses a folder that it did not make: one with
-// files but without checksums.
+// makeEmpty makes dir an empty folder. It returns an error for a folder that this command did
+// not create: one with files but without checksums.
 func makeEmpty(dir string) error {
 	files, err := os.ReadDir(dir)
 	switch {

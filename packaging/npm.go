@@ -10,8 +10,9 @@ import (
 //go:embed files/launcher.js
 var launcher []byte
 
-// npmPackages writes a package for each platform and the launcher, which depends on all
-// of them optionally: npm installs the one that fits. No package has install scripts.
+// npmPackages writes a package for each platform and the launcher. The platforms are optional
+// dependencies of the launcher, so npm installs the one that fits. No package has install
+// scripts.
 func npmPackages(r *release, builds []*build) error {
 	optional := map[string]string{}
 	for _, p := range platforms {

@@ -15,8 +15,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sboms writes, for each platform, which modules the programs contain, as CycloneDX.
-// The list is read from the programs themselves.
+// sboms writes, for each platform, a CycloneDX list of the modules in the programs. It reads
+// the list from the programs themselves.
 func sboms(r *release, builds []*build) error {
 	for _, b := range builds {
 		modules := map[string]cdx.Component{}

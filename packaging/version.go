@@ -7,14 +7,14 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// A version in the forms of the package systems.
+// A version converts a version to the forms of the package systems.
 type version struct {
 	semver string // 1.2.3-rc.1+abc, for npm and the programs
 }
 
 var unusual = regexp.MustCompile(`[^0-9A-Za-z.]+`)
 
-// parseVersion reads a version. A text that is not one, such as a commit, becomes a
+// parseVersion parses a version. A text that is not a version, such as a commit, becomes a
 // development version that sorts before all releases.
 func parseVersion(text string) version {
 	text = strings.TrimPrefix(text, "v")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// wheels writes a Python wheel for each platform. The programs are its scripts, so pip
-// and uv put them side by side into the environment's bin folder. See
+// wheels writes a Python wheel for each platform. The programs are its scripts, so pip and uv
+// install them side by side in the environment's bin folder. See
 // https://packaging.python.org/en/latest/specifications/binary-distribution-format/.
 func wheels(r *release, builds []*build) error {
 	for _, b := range builds {

@@ -27,15 +27,15 @@ type Options struct {
 	Version string
 }
 
-// HTTP serves MCP at /mcp, the API at /api/v1 and the other endpoints of docs/mcp.md until
-// ctx ends. Calls in progress then have ten more seconds. It starts the room. Do not call
-// it twice for one room.
+// HTTP starts the room, and serves MCP at /mcp, the API at /api/v1 and the other endpoints of
+// docs/mcp.md until ctx ends. Calls in progress then have ten more seconds. Call it at most
+// once for a room.
 func HTTP(ctx context.Context, r *room.Room, o Options) error {
 	return server.Serve(ctx, app.OfRoom(r), o.server(r))
 }
 
-// Stdio serves MCP to one client on a pair of streams until the input or ctx ends. MCP
-// clients start such servers themselves. Nothing else may write to out. It starts the room.
+// Stdio starts the room, and serves MCP to one client on a pair of streams until the input or
+// ctx ends. MCP clients start such servers themselves. Nothing else may write to out.
 func Stdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.WriteCloser, o Options) error {
 	return server.ServeStdio(ctx, app.OfRoom(r), in, out, o.server(r))
 }

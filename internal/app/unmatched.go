@@ -101,7 +101,7 @@ func (k knownTools) unmatched(p policy.Pattern) (Unmatched, bool) {
 	}
 	if !k.namespaces[namespace] {
 		// A rule may be made for a pack that is turned off, or for a program.
-		if _, own := reserved.Why(namespace); own || namespace == "git" {
+		if _, own := reserved.Reason(namespace); own || namespace == "git" {
 			return Unmatched{}, false
 		}
 		if _, err := exec.LookPath(namespace); k.ambient && err == nil {

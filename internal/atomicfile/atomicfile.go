@@ -18,19 +18,19 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 	if info, err := os.Stat(path); err == nil {
 		perm = info.Mode().Perm()
 	}
-	return put(path, data, perm, os.Rename)
+	return writeTemp(path, data, perm, os.Rename)
 }
 
 // Create creates the file at path. If it exists, Create leaves it unchanged and returns
 // fs.ErrExist.
 func Create(path string, data []byte, perm fs.FileMode) error {
-	return put(path, data, perm, func(temp, path string) error {
+	return writeTemp(path, data, perm, func(temp, path string) error {
 		return errors.Join(os.Link(temp, path), os.Remove(temp))
 	})
 }
 
-// put writes a temporary file next to path, which place then moves to path.
-func put(path string, data []byte, perm fs.FileMode, place func(temp, path string) error) error {
+// writeTemp writes a temporary file next to path and calls place to move it to path.
+func writeTemp(path string, data []byte, perm fs.FileMode, place func(temp, path string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -49,8 +49,8 @@ func put(path string, data []byte, perm fs.FileMode, place func(temp, path strin
 	return nil
 }
 
-// SyncDir makes renames in a folder durable, where the system can: some cannot sync a folder. The
-// files themselves are complete in any case. An error means that there is no such folder.
+// SyncDir makes renames in a folder durable on systems that can sync a folder. The files
+// themselves are complete in any case. It returns an error only if there is no such folder.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

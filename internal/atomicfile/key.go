@@ -8,9 +8,9 @@ import (
 	"runtime"
 )
 
-// Key reads the private key at path. If there is none, it creates the file with the key that fresh
-// returns; if several processes do so at once, one creates it and all read the same key.
-// Key returns an error if others may read the file.
+// Key reads the private key at path. If the file does not exist, it creates it with the key
+// that fresh returns. If several processes do so at once, all get the same key. Key returns an
+// error if other users may read the file.
 func Key(path string, fresh func() []byte) ([]byte, error) {
 	text, err := readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {

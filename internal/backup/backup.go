@@ -3,9 +3,9 @@
 //
 // The file is a compressed tar archive, readable with other programs too:
 //
-//	manifest.json   what it is, and of which Toolroom
+//	manifest.json   the Manifest
 //	home/           the files of the home
-//	store/          the database and what lies beside it
+//	store/          the database and its sibling files
 //	config/         the config, and the files that it names below its folder
 package backup
 
@@ -37,25 +37,26 @@ type Manifest struct {
 	// Version is the Toolroom that wrote the archive.
 	Version string    `json:"version"`
 	Created time.Time `json:"created"`
-	// Home is where the home was, and Store the database: relative to the home, or
+	// Home is the path of the home, and Store that of the database: relative to the home, or
 	// absolute.
 	Home  string `json:"home"`
 	Store string `json:"store"`
-	// Config is where the config was; empty if there was none.
+	// Config is the path of the config; empty if there was none.
 	Config string `json:"config,omitempty"`
-	// Left are files that the config names and that are not in the archive, because they
-	// are not below its folder.
-	Left []string `json:"left,omitempty"`
+	// Missing are the files that the config names and that the archive lacks, because they are
+	// not below the config's folder.
+	Missing []string `json:"left,omitempty"`
 }
 
-// Source is what Write saves.
+// Source describes what Write saves.
 type Source struct {
 	Home string
 	// Store is the path of the database.
 	Store string
 	// Snapshot writes a consistent copy of the database to a path.
 	Snapshot func(ctx context.Context, path string) error
-	// Config is the path of the config, empty for none, and Files are those that it names.
+	// Config is the path of the config, empty if there is none, and Files are the files that it
+	// names.
 	Config  string
 	Files   []string
 	Version string
@@ -69,19 +70,20 @@ const (
 	storeFile    = "toolroom.db"
 )
 
-// besideStore are the files next to the database. They are saved before it: each then says
-// at most what the database knows.
-var besideStore = []string{"receipts.head", "receipts.journal"}
+// siblingFiles are the files next to the database that are saved too. They are saved before it,
+// so that they contain nothing that the copy of the database does not know.
+var siblingFiles = []string{"receipts.head", "receipts.journal"}
 
-// madeAgain are the entries of a home that are not saved: they belong to running processes
-// or are made again when they are needed.
-var madeAgain = []string{"cache", "engines", "microvm", "lists", "replicas", "run", "runner", "history"}
+// unsavedEntries are the entries of a home that are not saved, because they belong to running
+// processes or are created again when needed.
+var unsavedEntries = []string{"cache", "engines", "microvm", "lists", "replicas", "run", "runner", "history"}
 
-// stashPrefix begins the names of the folders that Restore makes in a home.
+// stashPrefix is the prefix of the folders that Restore creates in a home for the earlier
+// entries.
 const stashPrefix = "before-restore-"
 
-// Write writes an archive to file. Readers see the whole archive or none. An existing file
-// is replaced only if force is set.
+// Write writes an archive to file atomically. It replaces an existing file only if force is
+// set.
 func Write(ctx context.Context, file string, from Source, force bool) (_ Manifest, err error) {
 	if info, err := os.Stat(file); err == nil && (info.IsDir() || !force) {
 		e := toolroom.Errorf(toolroom.CodeConflict, "%s already exists", file)
@@ -119,7 +121,7 @@ func Write(ctx context.Context, file string, from Source, force bool) (_ Manifes
 	for _, f := range from.Files {
 		rel, err := filepath.Rel(filepath.Dir(from.Config), f)
 		if err != nil || !filepath.IsLocal(rel) {
-			m.Left = append(m.Left, f)
+			m.Missing = append(m.Missing, f)
 			continue
 		}
 		named[f] = path.Join(configFolder, filepath.ToSlash(rel))
@@ -156,40 +158,40 @@ func (w *writer) write(from Source, m Manifest, named map[string]string, snapsho
 		return err
 	}
 	beside := filepath.Dir(from.Store)
-	for _, name := range besideStore {
-		if err := w.tree(filepath.Join(beside, name), path.Join(storeFolder, name), nil); err != nil {
+	for _, name := range siblingFiles {
+		if err := w.writeTree(filepath.Join(beside, name), path.Join(storeFolder, name), nil); err != nil {
 			return err
 		}
 	}
 	if err := from.Snapshot(w.ctx, snapshot); err != nil {
 		return err
 	}
-	if err := w.file(snapshot, path.Join(storeFolder, storeFile)); err != nil {
+	if err := w.copyFile(snapshot, path.Join(storeFolder, storeFile)); err != nil {
 		return err
 	}
 	skip := func(p string) bool {
 		name := filepath.Base(p)
 		switch filepath.Dir(p) {
 		case from.Home:
-			return slices.Contains(madeAgain, name) || strings.HasPrefix(name, ".") || strings.HasPrefix(name, stashPrefix) || isStore(p, from.Store)
+			return slices.Contains(unsavedEntries, name) || strings.HasPrefix(name, ".") || strings.HasPrefix(name, stashPrefix) || isStore(p, from.Store)
 		case beside:
 			return isStore(p, from.Store)
 		}
 		return false
 	}
 	// With a separator at the end, a home that is a symbolic link is followed.
-	if err := w.tree(from.Home+string(filepath.Separator), homeFolder, skip); err != nil {
+	if err := w.writeTree(from.Home+string(filepath.Separator), homeFolder, skip); err != nil {
 		return err
 	}
 	if from.Config == "" {
 		return nil
 	}
-	if err := w.file(from.Config, path.Join(configFolder, filepath.Base(from.Config))); err != nil {
+	if err := w.copyFile(from.Config, path.Join(configFolder, filepath.Base(from.Config))); err != nil {
 		return err
 	}
 	for _, f := range from.Files {
 		if name := named[f]; name != "" {
-			if err := w.file(f, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := w.copyFile(f, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
@@ -197,16 +199,16 @@ func (w *writer) write(from Source, m Manifest, named map[string]string, snapsho
 	return nil
 }
 
-// isStore reports whether p is the database or lies beside it.
+// isStore reports whether p is the database or a file that belongs to it.
 func isStore(p, store string) bool {
 	name, ok := strings.CutPrefix(filepath.Base(p), filepath.Base(store))
 	return filepath.Dir(p) == filepath.Dir(store) &&
-		(ok && slices.Contains([]string{"", "-wal", "-shm", "-journal"}, name) || slices.Contains(besideStore, filepath.Base(p)))
+		(ok && slices.Contains([]string{"", "-wal", "-shm", "-journal"}, name) || slices.Contains(siblingFiles, filepath.Base(p)))
 }
 
-// tree writes a file, or a folder with all below it. A missing one is not written. Locks and
-// whatever is not a regular file are left out.
-func (w *writer) tree(root, name string, skip func(path string) bool) error {
+// writeTree writes a file, or a folder and everything in it. It ignores a missing root, locks
+// and files that are not regular.
+func (w *writer) writeTree(root, name string, skip func(path string) bool) error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -227,7 +229,7 @@ func (w *writer) tree(root, name string, skip func(path string) bool) error {
 		}
 		in := path.Join(name, filepath.ToSlash(rel))
 		if !d.IsDir() {
-			if err := w.file(p, in); !errors.Is(err, fs.ErrNotExist) {
+			if err := w.copyFile(p, in); !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			return nil // a running process has removed it
@@ -240,9 +242,9 @@ func (w *writer) tree(root, name string, skip func(path string) bool) error {
 	})
 }
 
-// file writes one file. Processes replace files or append to them, so the part that was
-// there when it was opened is whole.
-func (w *writer) file(p, name string) error {
+// copyFile writes one file, with the size that it has when it is opened. Processes only replace
+// files or append to them, so that part is consistent.
+func (w *writer) copyFile(p, name string) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
@@ -262,7 +264,7 @@ func (w *writer) file(p, name string) error {
 		if err != nil {
 			return err
 		}
-		return w.bytes(name, data, info)
+		return w.writeFile(name, data, info)
 	}
 	if err := w.tar.WriteHeader(headerOf(name, size, info)); err != nil {
 		return err
@@ -273,7 +275,7 @@ func (w *writer) file(p, name string) error {
 	return nil
 }
 
-func (w *writer) bytes(name string, data []byte, info fs.FileInfo) error {
+func (w *writer) writeFile(name string, data []byte, info fs.FileInfo) error {
 	if err := w.tar.WriteHeader(headerOf(name, int64(len(data)), info)); err != nil {
 		return err
 	}

@@ -193,8 +193,8 @@ func TestAFileOfSeveralSourcesIsInABackupOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Left) != 1 {
-		t.Errorf("left out: %v", m.Left)
+	if len(m.Missing) != 1 {
+		t.Errorf("left out: %v", m.Missing)
 	}
 	archive, err := os.Open(file)
 	if err != nil {
@@ -267,11 +267,11 @@ func TestADatabaseOutsideOfTheHomeIsKeptWhenItIsReplaced(t *testing.T) {
 	if got, err := os.ReadFile(store); err != nil || string(got) != "database" {
 		t.Errorf("the database is %q, %v", got, err)
 	}
-	if done.StoreBefore == "" {
+	if done.OldStore == "" {
 		t.Fatal("it does not say where the earlier database is")
 	}
 	for name, want := range was {
-		if got, err := os.ReadFile(filepath.Join(done.StoreBefore, name)); err != nil || string(got) != want {
+		if got, err := os.ReadFile(filepath.Join(done.OldStore, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		if _, err := os.Lstat(filepath.Join(dir, "data", name)); name != "x.db" && err == nil {

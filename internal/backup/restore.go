@@ -20,39 +20,40 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// replacedSuffix is added to the name of a config that is replaced, and kept.
+// replacedSuffix is added to the name of a config that Restore replaces and keeps.
 const replacedSuffix = ".before-restore"
 
-// Target is where Restore puts an archive.
+// Target describes where Restore puts an archive.
 type Target struct {
 	Home string
-	// Config is the path of the config. It may be empty if the archive has none, or one that
-	// was in the home. Config and Store are named by the caller, because an archive must not
-	// choose where it writes.
+	// Config is the path of the config. It may be empty if the archive has none or its config
+	// was in the home. The caller names Config and Store, because an archive must not choose
+	// where Restore writes.
 	Config string
 	// Store is the path of the database, if it was outside of the home.
 	Store string
-	// Force replaces what is there. The entries of the home are moved to a folder in it, and a
-	// database outside of the home to one beside it.
+	// Force replaces existing files. The entries of the home are moved to a folder in it, and a
+	// database outside the home to a folder beside it.
 	Force bool
 	// Check returns an error if the database at path cannot be used.
 	Check func(ctx context.Context, path string) error
 }
 
-// Restored is what Restore did.
+// Restored describes what Restore did.
 type Restored struct {
 	Manifest
-	// ConfigFile is the config that is in place now; empty if the archive has none.
+	// ConfigFile is the path of the restored config; empty if the archive has none.
 	ConfigFile string `json:"config_file,omitempty"`
-	// Before is the folder with the earlier entries of the home; empty if there were none.
-	Before string `json:"before,omitempty"`
-	// StoreBefore is the folder with the earlier database, if it was outside of the home, and
-	// with what lay beside it; empty if there was none.
-	StoreBefore string `json:"store_before,omitempty"`
+	// OldHome is the folder to which the earlier entries of the home were moved; empty if there
+	// were none.
+	OldHome string `json:"before,omitempty"`
+	// OldStore is the folder to which the earlier database and its files were moved, if they
+	// were outside the home; empty if there were none.
+	OldStore string `json:"store_before,omitempty"`
 }
 
-// Restore puts an archive in place. It changes nothing unless the whole archive can be read,
-// its database can be used and nothing is in the way.
+// Restore restores an archive. It changes nothing unless the whole archive can be read, its
+// database can be used and it would overwrite nothing, or Force is set.
 func Restore(ctx context.Context, file string, to Target) (_ Restored, err error) {
 	present, err := entries(to.Home)
 	if err != nil {
@@ -88,7 +89,7 @@ func Restore(ctx context.Context, file string, to Target) (_ Restored, err error
 	if m.Config == "" {
 		r.ConfigFile = ""
 	} else if r.ConfigFile == "" {
-		if !within(to.Home, m.Config) {
+		if !isBelow(to.Home, m.Config) {
 			return Restored{}, toolroom.Errorf(toolroom.CodeConflict, "the config of the backup was %s, outside of the home", m.Config).
 				WithCLIHint("say where it goes, with the files that it names: --config %s", m.Config)
 		}
@@ -97,44 +98,43 @@ func Restore(ctx context.Context, file string, to Target) (_ Restored, err error
 	store := filepath.FromSlash(m.Store)
 	if !filepath.IsAbs(store) {
 		if !filepath.IsLocal(store) || filepath.Clean(store) == "." {
-			return Restored{}, notOurs(file, "its database belongs outside of the home")
+			return Restored{}, badEntry(file, "its database belongs outside of the home")
 		}
 		store = filepath.Join(to.Home, store)
 	} else if to.Store != store {
 		return Restored{}, toolroom.Errorf(toolroom.CodeConflict, "the database of the backup was %s, outside of the home", store).
 			WithCLIHint("let it go there again: --store %s", store)
 	} else if _, err := os.Lstat(store); err == nil && !to.Force {
-		return Restored{}, exists(store)
+		return Restored{}, conflictError(store)
 	}
-	configs, err := r.configs(staged, to.Force)
+	configs, err := r.configTargets(staged, to.Force)
 	if err != nil {
 		return Restored{}, err
 	}
 	stashed := stashPrefix + time.Now().UTC().Format("20060102-150405")
 	if len(present) > 0 {
-		r.Before = filepath.Join(to.Home, stashed)
-		if err := stash(to.Home, present, r.Before); err != nil {
+		r.OldHome = filepath.Join(to.Home, stashed)
+		if err := stash(to.Home, present, r.OldHome); err != nil {
 			return Restored{}, err
 		}
 	}
 	// What is of a database in the home has been moved with the home.
 	if old := databaseFiles(store); len(old) > 0 {
-		r.StoreBefore = filepath.Join(filepath.Dir(store), stashed)
-		if err := stash(filepath.Dir(store), old, r.StoreBefore); err != nil {
+		r.OldStore = filepath.Join(filepath.Dir(store), stashed)
+		if err := stash(filepath.Dir(store), old, r.OldStore); err != nil {
 			return Restored{}, err
 		}
 	}
-	if err := place(staged, to.Home, store, m, configs); err != nil {
+	if err := install(staged, to.Home, store, m, configs); err != nil {
 		return Restored{}, err
 	}
 	return r, errors.Join(atomicfile.SyncDir(to.Home), atomicfile.SyncDir(filepath.Dir(store)))
 }
 
-// databaseFiles returns the names of the files of a database that exist, and of what lies beside
-// it.
+// databaseFiles returns the names of the existing files of a database and of its sibling files.
 func databaseFiles(store string) (names []string) {
 	base := filepath.Base(store)
-	for _, name := range append([]string{base, base + "-wal", base + "-shm", base + "-journal"}, besideStore...) {
+	for _, name := range append([]string{base, base + "-wal", base + "-shm", base + "-journal"}, siblingFiles...) {
 		if _, err := os.Lstat(filepath.Join(filepath.Dir(store), name)); err == nil {
 			names = append(names, name)
 		}
@@ -142,13 +142,13 @@ func databaseFiles(store string) (names []string) {
 	return names
 }
 
-// within reports whether an absolute path is below a folder.
-func within(folder, path string) bool {
+// isBelow reports whether an absolute path is below a folder.
+func isBelow(folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsAbs(path) && filepath.IsLocal(rel)
 }
 
-// entries lists what is in a home, without the folders of earlier restores.
+// entries returns the names in a home, without the folders of earlier restores.
 func entries(home string) ([]string, error) {
 	all, err := os.ReadDir(home)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -175,8 +175,7 @@ func stash(home string, names []string, into string) error {
 	return nil
 }
 
-// unpack unpacks a whole archive to a folder. The checksum at its end shows that it is
-// complete.
+// unpack unpacks an archive to a folder. The checksum at its end shows that it is complete.
 func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -185,15 +184,15 @@ func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 	defer f.Close()
 	zip, err := gzip.NewReader(f)
 	if err != nil {
-		return m, notOurs(file, err.Error())
+		return m, badEntry(file, err.Error())
 	}
 	in := tar.NewReader(zip)
 	first, err := in.Next()
 	if err != nil || first.Name != manifestName {
-		return m, notOurs(file, "it does not begin with "+manifestName)
+		return m, badEntry(file, "it does not begin with "+manifestName)
 	}
 	if err := json.NewDecoder(in).Decode(&m); err != nil {
-		return m, notOurs(file, err.Error())
+		return m, badEntry(file, err.Error())
 	}
 	if m.Format < 1 || m.Format > Format {
 		return m, toolroom.Errorf(toolroom.CodeUnsupported, "the backup of Toolroom %s has format %d, and this one knows formats up to %d", m.Version, m.Format, Format).
@@ -216,7 +215,7 @@ func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 			err = extract(root, head, in)
 		}
 		if err != nil {
-			return m, damaged(err)
+			return m, damagedError(err)
 		}
 	}
 	_, err = io.Copy(io.Discard, zip) // to its checksum
@@ -224,12 +223,12 @@ func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 		_, err = root.Stat(path.Join(storeFolder, storeFile))
 	}
 	if err != nil {
-		return m, damaged(err)
+		return m, damagedError(err)
 	}
 	return m, nil
 }
 
-func damaged(err error) error {
+func damagedError(err error) error {
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "the backup is damaged or incomplete: %w", err).
 		WithCLIHint("use another backup")
 }
@@ -265,9 +264,9 @@ func extract(root *os.Root, head *tar.Header, in io.Reader) error {
 	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 }
 
-// configs returns the files of the config with their targets. It returns an error if one of
-// them would be overwritten with another content, unless force is set.
-func (r Restored) configs(staged string, force bool) (map[string]string, error) {
+// configTargets returns the unpacked files of the config and the paths to which they go. Unless
+// force is set, it returns an error if one would replace a file with different content.
+func (r Restored) configTargets(staged string, force bool) (map[string]string, error) {
 	from := filepath.Join(staged, configFolder)
 	targets := map[string]string{}
 	if r.ConfigFile == "" {
@@ -297,7 +296,7 @@ func (r Restored) configs(staged string, force bool) (map[string]string, error) 
 		case string(was) == string(now):
 			return nil
 		case !force:
-			return exists(target)
+			return conflictError(target)
 		}
 		targets[p] = target
 		return nil
@@ -305,14 +304,14 @@ func (r Restored) configs(staged string, force bool) (map[string]string, error) 
 	return targets, err
 }
 
-func exists(file string) error {
+func conflictError(file string) error {
 	return toolroom.Errorf(toolroom.CodeConflict, "%s already exists and is another file than that of the backup", file).
 		WithCLIHint("name another config with --config, or replace it with --force")
 }
 
-// place moves the unpacked files to their places, the database last: without it, a home has
-// no state.
-func place(staged, home, store string, m Manifest, configs map[string]string) error {
+// install moves the unpacked files to their targets. The database is last, because a home
+// without it has no state.
+func install(staged, home, store string, m Manifest, configs map[string]string) error {
 	for from, target := range configs {
 		data, err := os.ReadFile(from)
 		if err != nil {
@@ -339,7 +338,7 @@ func place(staged, home, store string, m Manifest, configs map[string]string) er
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	for _, name := range besideStore {
+	for _, name := range siblingFiles {
 		if err := move(filepath.Join(staged, storeFolder, name), filepath.Join(folder, name)); err != nil {
 			return err
 		}
@@ -360,8 +359,8 @@ func moveAll(from, into string) error {
 	return nil
 }
 
-// move renames a file or folder; a missing one is not moved. If the target is on another
-// file system, it is copied.
+// move renames a file or folder, or copies it if the target is on another file system. It
+// ignores a missing one.
 func move(from, to string) error {
 	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -389,7 +388,7 @@ func move(from, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-func notOurs(file, reason string) error {
+func badEntry(file, reason string) error {
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a backup of Toolroom: %s", filepath.Base(file), reason).
 		WithCLIHint("make one: toolroom backup FILE")
 }

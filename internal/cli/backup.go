@@ -59,7 +59,7 @@ readable by you alone: keep it as safe as the home.`,
 				if r.Config().Secrets.Key != (config.SecretsKey{}) {
 					a.screen.say("The key of the secrets is not in the backup: secrets.key names it.")
 				}
-				for _, left := range m.Left {
+				for _, left := range m.Missing {
 					a.screen.say("not in the backup: %s, which is not below the folder of the config", left)
 				}
 				return a.screen.printf("wrote %s (%s)\n", args[0], formatSize(info.Size()))
@@ -123,13 +123,13 @@ config is replaced and kept beside it.`,
 }
 
 func (a *cli) printRestored(file string, done backup.Restored) error {
-	if done.Before != "" {
-		a.screen.say("what was in the home is in %s now", done.Before)
+	if done.OldHome != "" {
+		a.screen.say("what was in the home is in %s now", done.OldHome)
 	}
-	if done.StoreBefore != "" {
-		a.screen.say("the earlier database is in %s now", done.StoreBefore)
+	if done.OldStore != "" {
+		a.screen.say("the earlier database is in %s now", done.OldStore)
 	}
-	for _, left := range done.Left {
+	for _, left := range done.Missing {
 		a.screen.say("the config needs %s, which is not in the backup", left)
 	}
 	for _, missing := range missingFolders(done.ConfigFile) {

@@ -284,7 +284,7 @@ func (o *serviceFlags) awaitServer(ctx context.Context, home string) error {
 func (o *serviceFlags) write(text string, force bool) error {
 	file := o.file()
 	before, err := os.ReadFile(file)
-	if err == nil && !force && !service.Ours(before) {
+	if err == nil && !force && !service.IsOurs(before) {
 		return toolroom.Errorf(toolroom.CodeConflict, "%s was not written by toolroom service install", file).WithHint("replace it with --force")
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -397,7 +397,7 @@ func (a *cli) serviceUninstallCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !service.Ours(text) {
+			if !service.IsOurs(text) {
 				return toolroom.Errorf(toolroom.CodeConflict, "%s was not written by toolroom service install", o.file()).
 					WithHint("remove it the way it came, for example with the package")
 			}

@@ -230,7 +230,7 @@ func (r *reader) add(e entry, origin string) {
 		return
 	}
 	clean := cleanName(e.name)
-	name := reserved.Free(clean)
+	name := reserved.Alternative(clean)
 	// The same server in the files of the user and of the project counts once.
 	for i := 1; ; i++ {
 		n := numbered(name, i)
@@ -249,7 +249,7 @@ func (r *reader) add(e entry, origin string) {
 		found.Origin, found.Entry = origin, e.name
 		if n != e.name {
 			reason := "a name of Toolroom has only A-Z a-z 0-9 _ . -"
-			if why, is := reserved.Why(clean); is {
+			if why, is := reserved.Reason(clean); is {
 				reason = fmt.Sprintf("the namespace %s is reserved: %s", clean, why)
 			}
 			if n != name {

@@ -70,8 +70,8 @@ func (c checker) checkConfig(config *Config) {
 	c.checkTrust(config)
 	c.checkBuiltin(config.Builtin, config.Code.Runtimes.Programs)
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {
-		if why, is := reserved.Why(name); is {
-			c.addProblem("sources."+name, fmt.Sprintf("the namespace %s is reserved: %s", quote(name), why), "call the source "+reserved.Free(name))
+		if why, is := reserved.Reason(name); is {
+			c.addProblem("sources."+name, fmt.Sprintf("the namespace %s is reserved: %s", quote(name), why), "call the source "+reserved.Alternative(name))
 		}
 		c.checkSource("sources."+name, name, config.Sources[name])
 	}

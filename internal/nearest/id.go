@@ -6,12 +6,12 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// leastID is the least number of characters of a shortened id, without its kind.
+// leastID is the minimum number of characters of a shortened id, without its kind.
 const leastID = 4
 
-// ID returns the id that typed is, or begins, among ids; the kind (call_, apr_, …) may be
-// left out. If there is none, it returns typed, so that its user reports that. If typed
-// begins several ids, the error has code invalid_id.
+// ID returns the one of ids that equals typed or begins with it. typed may omit the kind
+// (call_, apr_, …). If no id matches, ID returns typed, so that the caller reports it as
+// unknown. If several match, it returns an error with code invalid_id.
 func ID(typed string, ids []string) (string, error) {
 	var found []string
 	for _, id := range ids {

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// Of returns the candidate most similar to name; ok is false if none is similar. It
-// ignores case and separators, so that userId matches user_id, and permits about one
-// further typing error in three characters.
+// Of returns the candidate most similar to name; ok is false if none is similar. It ignores
+// case and separators, so that userId matches user_id, and permits about one other typing error
+// per three characters.
 func Of(name string, candidates []string) (meant string, ok bool) {
 	const longest, most = 64, 1000 // bounds the work: distance is quadratic
 	if len(name) > longest || len(candidates) > most {

@@ -8,8 +8,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// builtins are the namespaces of Toolroom's own tools, existing and planned. Git is not
-// among them, because people give this name to their own source (see
+// builtins are the namespaces of Toolroom's own tools, existing and planned. They do not
+// include git, because people use this name for their own source (see
 // docs/decisions/0013-reserved-namespaces.md).
 const builtins = `code system
 agents browser cron file google k8s media memory message minio process sessions shell storage web`
@@ -18,11 +18,11 @@ agents browser cron file google k8s media memory message minio process sessions 
 const functions = `tools mcp cli call_tool run search_tools describe_tool run_chain artifacts results progress log print
 ToolError Handle`
 
-// pythonKeywords are the words of Python 3.14 that name nothing in a program.
+// pythonKeywords are the keywords of Python 3.14, which cannot be names in a program.
 const pythonKeywords = `False None True and as assert async await break class continue def del elif else except finally for from global if
 import in is lambda nonlocal not or pass raise return try while with yield`
 
-// pythonBuiltins are the builtins that programs use, and the words that are keywords in some places.
+// pythonBuiltins are the builtins that programs use, and the soft keywords.
 const pythonBuiltins = `case match type
 abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable chr classmethod compile complex copyright credits delattr dict dir
 divmod enumerate eval exec exit filter float format frozenset getattr globals hasattr hash help hex id input int isinstance issubclass iter
@@ -39,23 +39,23 @@ ReferenceError Reflect RegExp Set String Symbol SyntaxError TypeError URIError U
 WeakMap WeakRef WeakSet WebAssembly parseFloat parseInt isFinite isNaN encodeURI encodeURIComponent decodeURI decodeURIComponent escape
 unescape setTimeout clearTimeout`
 
-// members are names that every object has in one of the languages, so tools.NAME would not
-// be the namespace.
-const members = `constructor prototype then toJSON`
+// objectMembers are members that every object has in one of the languages, so tools.NAME would
+// not be the namespace.
+const objectMembers = `constructor prototype then toJSON`
 
-// free are words of a language that sources may have nevertheless: no program breaks if it
-// writes tools.NAME.
-const free = `copyright credits license of get new`
+// allowed are words of a language that sources may use nevertheless, because tools.NAME is
+// valid in a program.
+const allowed = `copyright credits license of get new`
 
 var (
-	ofBuiltins        = set(builtins)
-	ofFunctions       = set(functions)
-	ofFoldedFunctions = set(strings.ToLower(functions))
-	ofPythonKeywords  = set(pythonKeywords)
-	ofPython          = set(pythonKeywords + " " + pythonBuiltins)
-	ofJavaScript      = set(javaScriptWords)
-	ofMembers         = set(members)
-	ofFree            = set(free)
+	builtinSet        = set(builtins)
+	functionSet       = set(functions)
+	foldedFunctionSet = set(strings.ToLower(functions))
+	pythonKeywordSet  = set(pythonKeywords)
+	pythonSet         = set(pythonKeywords + " " + pythonBuiltins)
+	javaScriptSet     = set(javaScriptWords)
+	objectMemberSet   = set(objectMembers)
+	allowedSet        = set(allowed)
 )
 
 func set(words string) map[string]bool {
@@ -66,23 +66,23 @@ func set(words string) map[string]bool {
 	return names
 }
 
-// Why reports whether no source may have the namespace name, and why. It checks the name as
-// programs write it. For Toolroom's own names case does not matter.
-func Why(name string) (why string, reserved bool) {
+// Reason reports whether the namespace name is reserved, and why. It checks the name as
+// programs write it. For Toolroom's own names it ignores case.
+func Reason(name string) (why string, reserved bool) {
 	written := Identifier(name)
 	folded := strings.ToLower(written)
 	switch {
-	case ofBuiltins[folded]:
+	case builtinSet[folded]:
 		return "it is kept for Toolroom's own tools", true
-	case ofFoldedFunctions[folded]:
+	case foldedFunctionSet[folded]:
 		return "programs have a function of Toolroom by that name", true
-	case ofMembers[written], len(written) > 4 && strings.HasPrefix(written, "__") && strings.HasSuffix(written, "__"):
+	case objectMemberSet[written], len(written) > 4 && strings.HasPrefix(written, "__") && strings.HasSuffix(written, "__"):
 		return "every object in a program has a member of that name", true
-	case ofFree[written]:
+	case allowedSet[written]:
 		return "", false
-	case ofPython[written]:
+	case pythonSet[written]:
 		return "it is a word of Python, so programs could not use it", true
-	case ofJavaScript[written]:
+	case javaScriptSet[written]:
 		return "it is a word of JavaScript, so programs could not use it", true
 	}
 	return "", false
@@ -90,43 +90,42 @@ func Why(name string) (why string, reserved bool) {
 
 // Check returns an error with code conflict if the namespace name is reserved.
 func Check(name string) error {
-	why, reserved := Why(name)
+	why, reserved := Reason(name)
 	if !reserved {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeConflict, "the namespace %q is reserved: %s", name, why).
-		WithHint("choose another name, for example %s", Free(name))
+		WithHint("choose another name, for example %s", Alternative(name))
 }
 
-// Free returns a similar name that is not reserved.
-func Free(name string) string {
+// Alternative returns name, or a similar name if name is reserved.
+func Alternative(name string) string {
 	const suffix = "-server"
-	if _, reserved := Why(name); !reserved {
+	if _, reserved := Reason(name); !reserved {
 		return name
 	}
 	return strings.Trim(name[:min(len(name), toolroom.MaxIDPart-len(suffix))], "_") + suffix
 }
 
-// Words returns the names that a program in a language has without its tools, with a
-// description of each.
+// Words returns the names that are predefined in a program of a language, apart from its tools,
+// with a description of each.
 func Words(language string) map[string]string {
-	words, what := ofPython, "a builtin of Python"
+	words, what := pythonSet, "a builtin of Python"
 	if language != "python" {
-		words, what = ofJavaScript, "a builtin of JavaScript"
+		words, what = javaScriptSet, "a builtin of JavaScript"
 	}
 	taken := map[string]string{}
 	for name := range words {
 		taken[name] = what
 	}
-	for name := range ofFunctions {
+	for name := range functionSet {
 		taken[name] = "a function of Toolroom"
 	}
 	return taken
 }
 
-// PythonKeyword reports whether a name cannot be that of a method, parameter or variable in
-// Python.
-func PythonKeyword(name string) bool { return ofPythonKeywords[name] }
+// PythonKeyword reports whether a name cannot be a method, parameter or variable in Python.
+func PythonKeyword(name string) bool { return pythonKeywordSet[name] }
 
 // Identifier returns a name as programs write it: characters other than letters, digits and
 // underscores become underscores.

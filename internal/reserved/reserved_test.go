@@ -18,19 +18,19 @@ func TestNamesThatBreakProgramsOrBuiltinsAreReserved(t *testing.T) {
 		if err := reserved.Check(name); toolroom.CodeOf(err) != toolroom.CodeConflict || toolroom.AsError(err).Hint == "" {
 			t.Errorf("%s: %v, want conflict with a hint", name, err)
 		}
-		free := reserved.Free(name)
+		free := reserved.Alternative(name)
 		if err := reserved.Check(free); err != nil || (toolroom.ID{Namespace: free, Name: "x"}).Validate() != nil {
 			t.Errorf("%s is to be called %s: %v", name, free, err)
 		}
 	}
 	for _, name := range strings.Fields(`git filesystem weather issues petstore github slack notes math json time fetch files mail code2 my-tools
 		toolsmith system-a coder license new _code`) {
-		if err := reserved.Check(name); err != nil || reserved.Free(name) != name {
-			t.Errorf("%s: %v, %s", name, err, reserved.Free(name))
+		if err := reserved.Check(name); err != nil || reserved.Alternative(name) != name {
+			t.Errorf("%s: %v, %s", name, err, reserved.Alternative(name))
 		}
 	}
 	long := "__" + strings.Repeat("a", toolroom.MaxIDPart-4) + "__"
-	if err := (toolroom.ID{Namespace: reserved.Free(long), Name: "x"}).Validate(); err != nil || reserved.Check(reserved.Free(long)) != nil {
-		t.Errorf("%s: %v", reserved.Free(long), err)
+	if err := (toolroom.ID{Namespace: reserved.Alternative(long), Name: "x"}).Validate(); err != nil || reserved.Check(reserved.Alternative(long)) != nil {
+		t.Errorf("%s: %v", reserved.Alternative(long), err)
 	}
 }

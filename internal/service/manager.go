@@ -13,11 +13,11 @@ import (
 type Manager struct {
 	Kind   string
 	System bool
-	// UID is that of the user, for launchd.
+	// UID is the id of the user, for launchd.
 	UID int
-	// Run runs a command whose output a person sees.
+	// Run runs a command and shows its output to the user.
 	Run func(ctx context.Context, name string, args ...string) error
-	// Booted is the folder that exists if systemd runs; empty means /run/systemd/system.
+	// Booted is a folder that exists if systemd runs; empty means /run/systemd/system.
 	Booted string
 }
 
@@ -44,21 +44,21 @@ func (m Manager) systemctl(ctx context.Context, args ...string) error {
 	return m.Run(ctx, "systemctl", args...)
 }
 
-// domain is that of launchd for the service.
-func (m Manager) domain() string {
+// launchdDomain returns launchd's domain for the service.
+func (m Manager) launchdDomain() string {
 	if m.System {
 		return "system"
 	}
 	return "gui/" + strconv.Itoa(m.UID)
 }
 
-// Start starts the service in file now and at each start of the machine or login. A service
-// that runs starts anew.
+// Start starts the service in file now, and at each start of the machine or login. It restarts
+// a running service.
 func (m Manager) Start(ctx context.Context, file string) error {
 	if m.Kind == Launchd {
 		// It fails if the job is not loaded.
-		_ = m.Run(ctx, "launchctl", "bootout", m.domain()+"/"+Label)
-		return m.Run(ctx, "launchctl", "bootstrap", m.domain(), file)
+		_ = m.Run(ctx, "launchctl", "bootout", m.launchdDomain()+"/"+Label)
+		return m.Run(ctx, "launchctl", "bootstrap", m.launchdDomain(), file)
 	}
 	for _, args := range [][]string{{"daemon-reload"}, {"enable", Name}, {"restart", Name}} {
 		if err := m.systemctl(ctx, args...); err != nil {
@@ -73,7 +73,7 @@ func (m Manager) Active(ctx context.Context) bool {
 	return m.Kind == Systemd && m.systemctl(ctx, "is-active", "--quiet", Name) == nil
 }
 
-// Failed reports whether systemd has given the service up. Launchd starts it again for ever.
+// Failed reports whether systemd has stopped restarting the service. Launchd never stops.
 func (m Manager) Failed(ctx context.Context) bool {
 	return m.Kind == Systemd && m.systemctl(ctx, "is-failed", "--quiet", Name) == nil
 }
@@ -81,12 +81,12 @@ func (m Manager) Failed(ctx context.Context) bool {
 // Stop stops the service and keeps it from starting.
 func (m Manager) Stop(ctx context.Context) error {
 	if m.Kind == Launchd {
-		return m.Run(ctx, "launchctl", "bootout", m.domain()+"/"+Label)
+		return m.Run(ctx, "launchctl", "bootout", m.launchdDomain()+"/"+Label)
 	}
 	return m.systemctl(ctx, "disable", "--now", Name)
 }
 
-// Removed tells the manager that the service's file is gone.
+// Removed tells the manager that the service's file has been removed.
 func (m Manager) Removed(ctx context.Context) error {
 	if m.Kind == Launchd {
 		return nil
@@ -97,7 +97,7 @@ func (m Manager) Removed(ctx context.Context) error {
 // Status shows the state of the service.
 func (m Manager) Status(ctx context.Context) error {
 	if m.Kind == Launchd {
-		return m.Run(ctx, "launchctl", "print", m.domain()+"/"+Label)
+		return m.Run(ctx, "launchctl", "print", m.launchdDomain()+"/"+Label)
 	}
 	return m.systemctl(ctx, "--no-pager", "status", Name)
 }

@@ -23,31 +23,31 @@ const (
 	Label = "io.github.toolroom"
 )
 
-// written marks a file as ours.
-const written = "Written by toolroom service install."
+// marker marks a file that this package has written.
+const marker = "Written by toolroom service install."
 
 // Service describes one service.
 type Service struct {
 	Kind string
-	// System is a service of the machine; else it is one of the user.
+	// System is set for a service of the machine; otherwise it is one of the user.
 	System bool
 	// Command is the program with its arguments.
 	Command []string
 	// Folder is the working folder.
 	Folder string
-	// User runs a service of the machine.
+	// User is the account of a service of the machine.
 	User string
-	// SearchPath is where programs are looked for, as in PATH; empty means the manager's.
+	// SearchPath is the PATH of the service; empty means the manager's.
 	SearchPath string
-	// Log is the file for the log of launchd; systemd has its journal.
+	// Log is the log file for launchd; systemd uses its journal.
 	Log string
 }
 
-// Ours reports whether a file was written by this package.
-func Ours(text []byte) bool { return bytes.Contains(text, []byte(written)) }
+// IsOurs reports whether this package has written a file.
+func IsOurs(text []byte) bool { return bytes.Contains(text, []byte(marker)) }
 
-// Path returns where the service's file belongs. home is the user's home folder, and
-// userConfig the folder of the user's configs.
+// Path returns the path of the service's file. home is the user's home folder, and userConfig
+// the folder of the user's configs.
 func (s Service) Path(home, userConfig string) string {
 	switch {
 	case s.Kind == Launchd && s.System:
@@ -60,7 +60,7 @@ func (s Service) Path(home, userConfig string) string {
 	return filepath.Join(userConfig, "systemd", "user", Name)
 }
 
-// Text returns the service's file.
+// Text returns the content of the service's file.
 func (s Service) Text() (string, error) {
 	for _, text := range append([]string{s.Folder, s.User, s.SearchPath, s.Log}, s.Command...) {
 		if strings.ContainsAny(text, "\n\r\x00") {
@@ -73,11 +73,11 @@ func (s Service) Text() (string, error) {
 	return s.unit(), nil
 }
 
-// unit is the unit of systemd; see systemd.service(5) and systemd.exec(5).
+// unit returns a systemd unit; see systemd.service(5) and systemd.exec(5).
 func (s Service) unit() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("# %s", written)
+	line("# %s", marker)
 	line("[Unit]")
 	line("Description=Toolroom, a gateway and runtime for agent tools")
 	line("Documentation=https://github.com/toolroom/toolroom")
@@ -118,7 +118,7 @@ func (s Service) unit() string {
 
 func specifiers(text string) string { return strings.ReplaceAll(text, "%", "%%") }
 
-// quote quotes a word of a command line of systemd.
+// quote quotes a word for a systemd command line.
 func quote(word string) string {
 	word = strings.NewReplacer("%", "%%", "$", "$$", `\`, `\\`, `"`, `\"`).Replace(word)
 	if word == "" || strings.ContainsAny(word, " \t'\";") {
@@ -127,7 +127,7 @@ func quote(word string) string {
 	return word
 }
 
-// plist is the property list of launchd; see launchd.plist(5).
+// plist returns a launchd property list; see launchd.plist(5).
 func (s Service) plist() string {
 	var b strings.Builder
 	text := func(value string) string {
@@ -137,7 +137,7 @@ func (s Service) plist() string {
 	}
 	b.WriteString(xml.Header)
 	b.WriteString(`<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">` + "\n")
-	fmt.Fprintf(&b, "<!-- %s -->\n<plist version=\"1.0\">\n<dict>\n", written)
+	fmt.Fprintf(&b, "<!-- %s -->\n<plist version=\"1.0\">\n<dict>\n", marker)
 	pair := func(key, value string) { fmt.Fprintf(&b, "  <key>%s</key>\n  %s\n", key, value) }
 	pair("Label", text(Label))
 	b.WriteString("  <key>ProgramArguments</key>\n  <array>\n")

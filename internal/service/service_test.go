@@ -28,7 +28,7 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 		}
 		s := service.Service{Kind: service.Systemd, System: system, Command: append([]string{program}, odd[1:]...), Folder: t.TempDir(), User: "root", SearchPath: `/opt/100% "$x"\é:/bin`}
 		text, err := s.Text()
-		if err != nil || !service.Ours([]byte(text)) {
+		if err != nil || !service.IsOurs([]byte(text)) {
 			t.Fatal(err, text)
 		}
 		if !strings.Contains(text, ` --home "/h/100%% \"$$x\" \\ é<&>"`+"\n") {

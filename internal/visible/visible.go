@@ -1,5 +1,5 @@
-// Package visible writes characters that people cannot see, or that change how the text
-// around them looks, as escapes: what a person reads before a decision is then what runs.
+// Package visible escapes characters that people cannot see or that change how the text around
+// them looks, so that what a person reads before a decision is what runs.
 package visible
 
 import (
@@ -23,7 +23,7 @@ func Text(text string) string {
 		switch {
 		case r == unicode.ReplacementChar && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, text[at])
-		case !hidden(r):
+		case !isHidden(r):
 			b.WriteString(text[at : at+size])
 		default:
 			b.WriteString(escape(r))
@@ -33,8 +33,8 @@ func Text(text string) string {
 	return b.String()
 }
 
-// JSON returns a JSON document in which such characters are written as JSON escapes, so
-// that it has the same value. Outside of strings JSON has none but line ends and tabs.
+// JSON returns a JSON document with the same value in which such characters are JSON escapes.
+// They occur only in strings: outside of them JSON permits only spaces, line ends and tabs.
 func JSON(document []byte) []byte {
 	text := string(document)
 	if !needsEscape(text) {
@@ -44,7 +44,7 @@ func JSON(document []byte) []byte {
 	for at := 0; at < len(text); {
 		r, size := decode(text[at:])
 		switch {
-		case !hidden(r) || r == unicode.ReplacementChar && size == 1:
+		case !isHidden(r) || r == unicode.ReplacementChar && size == 1:
 			b.WriteString(text[at : at+size])
 		case r > 0xffff:
 			high, low := (r-0x10000)>>10+0xd800, (r-0x10000)&0x3ff+0xdc00
@@ -83,8 +83,8 @@ func needsEscape(text string) bool {
 	return false
 }
 
-// fillers are letters and marks that are drawn as nothing or as an empty space.
-var fillers = &unicode.RangeTable{R16: []unicode.Range16{
+// blankLetters are letters and marks that are invisible or look like a space.
+var blankLetters = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0x034f, Hi: 0x034f, Stride: 1}, // combining grapheme joiner
 	{Lo: 0x115f, Hi: 0x1160, Stride: 1}, // Hangul fillers
 	{Lo: 0x17b4, Hi: 0x17b5, Stride: 1}, // Khmer inherent vowels
@@ -99,12 +99,12 @@ var fillers = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0xe0000, Hi: 0xe0fff, Stride: 1}, // tags, further variation selectors
 }}
 
-// hidden reports whether a character is written as an escape.
-func hidden(r rune) bool {
+// isHidden reports whether a character must be escaped.
+func isHidden(r rune) bool {
 	switch {
 	case r < 0x7f:
 		return r < ' ' && r != '\n' && r != '\t'
-	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp, fillers):
+	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp, blankLetters):
 		return true
 	case unicode.Is(unicode.Zs, r):
 		return r != 0x00a0 && r != 0x202f && r != 0x3000 // written in French and in Chinese
