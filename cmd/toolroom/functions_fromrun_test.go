@@ -46,11 +46,11 @@ func TestAProgramThatWorkedBecomesATool(t *testing.T) {
 		w := newWorkshop(t, "")
 		w.serve("orders.py", ordersTool)
 		run := w.execute(language, code, `{"least":2}`)
-		p, err := w.FromRun(t.Context(), app.FromRun{Run: run, Name: "big", Literals: map[string]json.RawMessage{"shop": json.RawMessage(`"books"`)}})
+		p, err := w.ProposeFromRun(t.Context(), app.FromRunOptions{Run: run, Name: "big", Literals: map[string]json.RawMessage{"shop": json.RawMessage(`"books"`)}})
 		if err != nil {
 			t.Fatalf("%s: %v", language, err)
 		}
-		pushed, err := w.PushFromRun(t.Context(), p, "", "", "ada")
+		pushed, err := w.PushProposal(t.Context(), p, "", "", "ada")
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", language, err, p.Upload.Files[p.Upload.File])
 		}
@@ -84,7 +84,7 @@ func TestWhatCannotBecomeAToolSaysWhy(t *testing.T) {
 	run := w.execute("python", "1 + 1", `{}`)
 	failed := w.call("code:execute", `{"language":"python","code":"1/0"}`).Call
 	other := w.call("fn:orders", `{"shop":"a"}`).Call
-	for want, o := range map[string]app.FromRun{
+	for want, o := range map[string]app.FromRunOptions{
 		"only one that worked":      {Run: failed, Name: "x"},
 		"not a program":             {Run: other, Name: "x"},
 		"has no constant 7":         {Run: run, Name: "x", Literals: map[string]json.RawMessage{"n": json.RawMessage("7")}},
@@ -92,7 +92,7 @@ func TestWhatCannotBecomeAToolSaysWhy(t *testing.T) {
 		"receipt of call \"none\"":  {Run: "none", Name: "x"},
 		"\"1n\" cannot be a parame": {Run: run, Name: "x", Literals: map[string]json.RawMessage{"1n": json.RawMessage("1")}},
 	} {
-		if _, err := w.FromRun(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := w.ProposeFromRun(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
@@ -207,11 +207,11 @@ func TestAProgramThatBecomesAToolBringsNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")
 	run := w.execute("python", "x = 'a\\\n\"\"\"'\n__all__ = [\"aaa\"]\ndef aaa(n: int) -> int:\n    return n\n", `{}`) // its lines are misread, so that aaa is not indented
-	p, err := w.FromRun(t.Context(), app.FromRun{Run: run, Name: "one"})
+	p, err := w.ProposeFromRun(t.Context(), app.FromRunOptions{Run: run, Name: "one"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pushed, err := w.PushFromRun(t.Context(), p, "", "", "ada"); err == nil || !strings.Contains(err.Error(), "other functions than one") {
+	if pushed, err := w.PushProposal(t.Context(), p, "", "", "ada"); err == nil || !strings.Contains(err.Error(), "other functions than one") {
 		t.Errorf("%s was pushed, %v\n%s", pushed.Tool, err, p.Upload.Files["one.py"])
 	}
 }

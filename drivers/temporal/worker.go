@@ -156,7 +156,7 @@ func (a *activities) interruption(ctx context.Context, result *toolroom.Result) 
 
 // properties returns the properties of the tool of the call with that id.
 func (a *activities) properties(ctx context.Context, id string, call toolroom.Call) (message[toolProperties], error) {
-	tool, limit := a.room.ToolOf(ctx, call)
+	tool, limit := a.room.ToolFor(ctx, call)
 	properties := toolProperties{Guarantee: toolroom.GuaranteeNever, Timeout: limit + stopTimeout}
 	if tool != nil {
 		properties.Guarantee = tool.RepeatGuarantee()

@@ -108,50 +108,50 @@ type App struct {
 	log    *slog.Logger
 	owner  string
 
-	store    *sqlite.Store
-	recorder *receipt.Recorder
-	head     *receipt.Head
+	store       *sqlite.Store
+	recorder    *receipt.Recorder
+	receiptHead *receipt.Head
 	// storeFolder is the folder of the store and its files.
-	storeFolder string
-	lines       *receipt.Lines
-	collector   *receipt.OTLP
-	approvals   *approval.Service
-	artifacts   *artifact.Store
-	sessions    *session.Store
-	secrets     *secret.Store
-	resolver    *secret.Resolver
-	redactor    *secret.Redactor
-	catalog     *catalog.Catalog
-	library     catalog.Library
-	policy      policySwitch
-	definitions definitions
-	trust       atomic.Pointer[trustRules]
-	runner      *run.Runner
-	receipts    *receiptLog
-	worker      *run.Worker
-	funcs       *gofunc.Source
-	drivers     []sandbox.Driver
-	engines     []engine.Engine
-	workflows   Workflows
+	storeFolder      string
+	receiptLines     *receipt.Lines
+	receiptCollector *receipt.OTLP
+	approvals        *approval.Service
+	artifacts        *artifact.Store
+	sessions         *session.Store
+	secrets          *secret.Store
+	resolver         *secret.Resolver
+	redactor         *secret.Redactor
+	catalog          *catalog.Catalog
+	library          catalog.Library
+	policy           policySwitch
+	definitions      offeredDefinitions
+	trust            atomic.Pointer[trustRules]
+	runner           *run.Runner
+	receipts         *receiptLog
+	worker           *run.Worker
+	funcs            *gofunc.Source
+	drivers          []sandbox.Driver
+	engines          []engine.Engine
+	workflows        Workflows
 	// programs have drivers; runnerProgram, if not nil, is the one of foreign engines.
-	programs      []*program.Program
-	runnerProgram *program.Program
-	code          *code.Service
-	releases      *release.Service
-	served        *releases
-	watching      *watching
-	schedules     *schedule.Service
-	learner       *search.Learner
+	programs       []*program.Program
+	runnerProgram  *program.Program
+	code           *code.Service
+	releases       *release.Service
+	servedVersions *servedVersions
+	versionWatcher *versionWatcher
+	schedules      *schedule.Service
+	learner        *search.Learner
 
-	searching sync.Mutex // guards meaning and indexing
-	meaning   *meaning   // nil if searches are by words alone
-	indexing  bool       // this process embeds tools in the background
+	searchMu sync.Mutex      // guards meaning and indexing
+	semantic *semanticSearch // nil if searches are by words alone
+	indexing bool            // this process embeds tools in the background
 
 	// newSource creates a source from its section of the config.
 	newSource func(name string, s config.Source, c *config.Config) (source.Source, error)
 
-	reloading sync.Mutex // serialises changes of the config and its policy
-	opening   string     // the program that openProgram makes a source; guarded by reloading
+	reloadMu       sync.Mutex // serialises changes of the config and its policy
+	openingProgram string     // the program that openProgram makes a source; guarded by reloading
 
 	mu       sync.Mutex
 	config   *config.Config
@@ -159,12 +159,12 @@ type App struct {
 	managers map[string]*sourceManager
 	packs    *packs
 
-	enforcing  sync.Once // see enforces
-	canEnforce bool
+	enforceOnce sync.Once // see enforces
+	canEnforce  bool
 
 	background sync.WaitGroup
 	stop       context.CancelFunc // guarded by mu
-	closing    sync.Once
+	closeOnce  sync.Once
 	closed     bool // guarded by reloading
 }
 
@@ -222,7 +222,7 @@ func newApp(o Options) *App {
 	r := &App{o: o, log: o.Log, managers: map[string]*sourceManager{}, owner: proc.Owner()}
 	r.newSource = r.build
 	// The list of an earlier run may have definitions that are released now.
-	r.served = &releases{room: r, shown: map[string]shown{}, entries: map[release.Choice]*catalog.Entry{}}
+	r.servedVersions = &servedVersions{room: r, shown: map[string]shownVersion{}, entries: map[release.Choice]*catalog.Entry{}}
 	r.policy.definitions = &r.definitions
 	r.trust.Store(&trustRules{})
 	return r
@@ -261,7 +261,7 @@ func (a *App) openParts(ctx context.Context) error {
 		return err
 	}
 	a.storeFolder = filepath.Dir(path)
-	a.head = receipt.NewHead(filepath.Join(a.storeFolder, "receipts.head"))
+	a.receiptHead = receipt.NewHead(filepath.Join(a.storeFolder, "receipts.head"))
 	key, err := a.secretsKey(ctx, a.config.Secrets.Key)
 	if err != nil {
 		return err
@@ -298,7 +298,7 @@ func (a *App) openParts(ctx context.Context) error {
 	a.receipts = &receiptLog{Receipts: a.recorder, secrets: a.redactor}
 	a.openLearner()
 	a.receipts.Watch(a.learnFrom)
-	a.catalog = catalog.New(catalog.Options{Learner: learning{a}, Reserved: reserved.Check, Off: offHint, Shared: a.logShared, Selector: selector(a.o.Select)})
+	a.catalog = catalog.New(catalog.Options{Learner: configuredLearner{a}, Reserved: reserved.Check, Off: offHint, Shared: a.logShared, Selector: selector(a.o.Select)})
 	a.runner = run.New(run.Options{
 		Catalog:    a.catalog,
 		Policy:     &a.policy,
@@ -356,15 +356,15 @@ func (a *App) lookupEnv(name string) (string, bool) {
 // Close ends every source and engine, waits for current calls, and flushes all records. It
 // is idempotent.
 func (a *App) Close() (err error) {
-	a.closing.Do(func() { err = a.close() })
+	a.closeOnce.Do(func() { err = a.close() })
 	return err
 }
 
 func (a *App) close() error {
 	var errs []error
-	a.reloading.Lock()
+	a.reloadMu.Lock()
 	a.closed = true // no reload starts what nobody would close
-	a.reloading.Unlock()
+	a.reloadMu.Unlock()
 	a.mu.Lock()
 	stop := a.stop
 	a.mu.Unlock()
@@ -372,7 +372,7 @@ func (a *App) close() error {
 		stop()
 	}
 	a.background.Wait()
-	a.watching.close()
+	a.versionWatcher.close()
 	var wg sync.WaitGroup
 	wg.Go(func() { panics.Log(a.log, "closing the built-in tools", func() { a.closePacks(a.packs) }) })
 	for _, h := range a.allManagers() {
@@ -519,17 +519,17 @@ func (a *App) list(ctx context.Context, spelling string) error {
 		_ = a.Load(ctx)
 		return nil
 	}
-	return a.each(named, func(h *sourceManager) error { return h.relist(ctx) })
+	return a.eachManager(named, func(h *sourceManager) error { return h.relist(ctx) })
 }
 
 // policySwitch holds the current decider. A reload replaces it between calls.
 type policySwitch struct {
-	current     atomic.Pointer[inForce]
-	definitions *definitions
+	current     atomic.Pointer[activePolicy]
+	definitions *offeredDefinitions
 }
 
-// inForce is the compiled policy of one config.
-type inForce struct {
+// activePolicy is the compiled policy of one config.
+type activePolicy struct {
 	policy *policy.Policy
 	grants grants
 }
@@ -538,7 +538,7 @@ type inForce struct {
 // use, then which definitions are quarantined.
 func (s *policySwitch) Decide(ctx context.Context, r policy.Request) policy.Decision {
 	now := s.current.Load()
-	return s.definitions.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
+	return s.definitions.denyQuarantined(now.grants.denyUngranted(now.policy.Decide(ctx, r), r), r)
 }
 
 // Namespaces returns the number of tools that who may call, by namespace.

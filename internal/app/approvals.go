@@ -12,7 +12,7 @@ import (
 // approvalTerms returns the approval terms of the current config for a tool.
 func (a *App) approvalTerms(tool string) toolroom.ApprovalTerms {
 	c := a.Config()
-	return c.Approvals.Terms(a.selects(a.toolNamed(tool)))
+	return c.Approvals.Terms(a.patternMatcher(a.toolNamed(tool)))
 }
 
 func (a *App) toolNamed(id string) *toolroom.Tool {
@@ -26,9 +26,9 @@ func (a *App) toolNamed(id string) *toolroom.Tool {
 	return t
 }
 
-// selects returns a function that reports whether a pattern matches t. The config has
+// patternMatcher returns a function that reports whether a pattern matches t. The config has
 // validated all patterns.
-func (a *App) selects(t *toolroom.Tool) func(pattern string) bool {
+func (a *App) patternMatcher(t *toolroom.Tool) func(pattern string) bool {
 	groups := a.Config().Tools.AllGroups()
 	return func(text string) bool {
 		p, err := policy.ParsePattern(text, groups)
@@ -47,12 +47,12 @@ func (a *App) preview(ctx context.Context, t *toolroom.Tool, from source.Source,
 	if err != nil || known.Diff != "" {
 		return known, err
 	}
-	selects := a.selects(t)
+	selects := a.patternMatcher(t)
 	for _, w := range a.Config().Approvals.Writes {
 		if !selects(w.Match) {
 			continue
 		}
-		effect, change, err := approval.FileWrite{Root: a.folder(w.Root), Path: w.Path, Content: w.Content}.Show(req.Arguments)
+		effect, change, err := approval.FileWrite{Root: a.resolvePath(w.Root), Path: w.Path, Content: w.Content}.Show(req.Arguments)
 		if effect != "" {
 			known.Effects = append(known.Effects, effect)
 		}

@@ -34,7 +34,7 @@ func (a *App) VerifyReceipts(ctx context.Context) (int64, error) {
 		return receipt.Trust(key.Public(), c)
 	})
 	if err == nil {
-		err = a.head.Check(ctx, a.store)
+		err = a.receiptHead.Check(ctx, a.store)
 	}
 	return n, err
 }

@@ -32,7 +32,7 @@ func (a *App) Start(ctx context.Context) {
 	a.mu.Unlock()
 	a.approvals.KeepOnceDone(ctx.Done())
 	for _, m := range a.allManagers() {
-		m.keepListed()
+		m.listUntilSuccess()
 	}
 	a.startSearch(ctx)
 	a.settleIntents(ctx)
@@ -42,12 +42,12 @@ func (a *App) Start(ctx context.Context) {
 		approval.NewHook(approval.HookOptions{Approvals: a.approvals, Hooks: a.webhooks, Redact: a.redactor.Redact, Log: a.log}).Run(ctx)
 	})
 	a.background.Go(func() {
-		every(ctx, sweepPeriod, func() { panics.Log(a.log, "removing what has expired", func() { a.sweep(ctx) }) })
+		every(ctx, sweepPeriod, func() { panics.Log(a.log, "removing what has expired", func() { a.removeExpired(ctx) }) })
 	})
 	a.background.Go(func() {
-		every(ctx, expirePeriod, func() { panics.Log(a.log, "expiring tokens and approvals", func() { a.expire(ctx) }) })
+		every(ctx, expirePeriod, func() { panics.Log(a.log, "expiring tokens and approvals", func() { a.finalizeExpired(ctx) }) })
 	})
-	a.background.Go(func() { a.served.follow(ctx) })
+	a.background.Go(func() { a.servedVersions.follow(ctx) })
 	a.background.Go(func() { panics.Log(a.log, "starting sandboxes ahead", func() { a.warm(ctx) }) })
 }
 
@@ -69,8 +69,8 @@ func every(ctx context.Context, period time.Duration, do func()) {
 // at once.
 const expirePeriod = time.Minute
 
-// expire makes what has expired stay so if the clock is set back.
-func (a *App) expire(ctx context.Context) {
+// finalizeExpired makes what has expired stay so if the clock is set back.
+func (a *App) finalizeExpired(ctx context.Context) {
 	now := time.Now()
 	err := errors.Join(a.approvals.Expire(ctx), a.store.ExpireElevations(ctx, now))
 	tokens, listing := a.store.Tokens(ctx)
@@ -88,12 +88,12 @@ func (a *App) expire(ctx context.Context) {
 // sweepPeriod is how often a server removes what has expired.
 const sweepPeriod = 10 * time.Minute
 
-func (a *App) sweep(ctx context.Context) {
+func (a *App) removeExpired(ctx context.Context) {
 	if err := a.artifacts.Sweep(ctx); err != nil && ctx.Err() == nil {
 		a.log.Warn("cannot remove expired artifacts", "error", err)
 	}
 	a.settleIntents(ctx)
-	a.forget(ctx, time.Now())
+	a.removeOldData(ctx, time.Now())
 	a.collectLayers(ctx)
 }
 

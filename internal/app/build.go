@@ -43,12 +43,12 @@ func (a *App) build(name string, s config.Source, c *config.Config) (source.Sour
 	if err != nil {
 		return nil, err
 	}
-	made := &selected{
-		predicting: predicting{Source: src}, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain",
+	made := &selectedSource{
+		predictingSource: predictingSource{Source: src}, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain",
 		task: toolroom.TaskSupport(s.Tasks), output: toolroom.OutputCheck(s.Output), effects: s.Effects,
 	}
 	if s.MCP != nil {
-		made.dir = a.placeOf(a.serverFolder(s.MCP.Cwd))
+		made.dir = a.workingFolder(a.serverFolder(s.MCP.Cwd))
 	}
 	return made, nil
 }
@@ -58,16 +58,16 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 	if err != nil {
 		return nil, err
 	}
-	environ, enforces := a.environ, a.enforces
-	plain, under := a.starter(c.NetworkOf(s), guard), a.ruled(a.jail(c.NetworkOf(s), guard))
+	environ, enforces := a.environ, a.enforcesRules
+	plain, under := a.programStarter(c.NetworkOf(s), guard), a.starterWithRules(a.jail(c.NetworkOf(s), guard))
 	start := func(_ context.Context, s proc.Spec) (*proc.Process, error) { return plain(s) }
 	ruled := func(_ context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 		return under(s, rules)
 	}
-	var sandboxed *starter
+	var sandboxed *sandboxStarter
 	if s.Sandbox != nil {
-		sandboxed = &starter{app: a, name: name, source: s, egress: c.Egress}
-		environ, enforces, start, ruled = a.plainEnviron, nil, sandboxed.start, sandboxed.ruled
+		sandboxed = &sandboxStarter{app: a, name: name, source: s, egress: c.Egress}
+		environ, enforces, start, ruled = a.plainEnviron, nil, sandboxed.start, sandboxed.startWithRules
 	}
 	switch {
 	case s.MCP != nil:
@@ -95,32 +95,34 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			return made, nil
 		}
 		return &sandboxedServer{
-			sandboxedSource: &sandboxedSource{predicting{made, sandboxed.place(o.Dir)}, sandboxed}, Library: made, plain: made,
-			enforced: func(ctx context.Context, rules []toolroom.Effect) (enforced, error) {
-				return sandboxed.enforced(ctx, proc.Spec{Command: o.Command, Dir: o.Dir}, rules)
+			sandboxedSource: &sandboxedSource{predictingSource{made, sandboxed.workingFolder(o.Dir)}, sandboxed}, Library: made, withoutRules: made,
+			enforced: func(ctx context.Context, rules []toolroom.Effect) (enforcement, error) {
+				return sandboxed.enforcement(ctx, proc.Spec{Command: o.Command, Dir: o.Dir}, rules)
 			},
-			under: func(rules []toolroom.Effect) server {
+			newServer: func(rules []toolroom.Effect) server {
 				under := o
-				under.Start = func(ctx context.Context, s proc.Spec) (*proc.Process, error) { return sandboxed.ruled(ctx, s, rules) }
-				under.Idle = cmp.Or(o.Idle, ruledIdle)
+				under.Start = func(ctx context.Context, s proc.Spec) (*proc.Process, error) {
+					return sandboxed.startWithRules(ctx, s, rules)
+				}
+				under.Idle = cmp.Or(o.Idle, serverIdleTime)
 				return mcp.New(under)
 			},
 		}, nil
 	case s.CLI != nil:
 		place := ""
 		if sandboxed != nil {
-			place = sandboxed.place(a.folder(s.CLI.Cwd))
+			place = sandboxed.workingFolder(a.resolvePath(s.CLI.Cwd))
 		}
 		made := cli.New(cli.Config{
 			Namespace:   name,
 			Command:     s.CLI.Command,
 			Args:        s.CLI.Args,
-			Dir:         a.folder(s.CLI.Cwd),
+			Dir:         a.resolvePath(s.CLI.Cwd),
 			RunDir:      place,
 			Env:         environ(s.CLI.Env),
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
-			SkipHelp:    name == a.opening,
+			SkipHelp:    name == a.openingProgram,
 			Allow:       s.CLI.Allow,
 			Deny:        s.CLI.Deny,
 			Timeout:     s.Timeout,
@@ -133,7 +135,7 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 		if sandboxed == nil {
 			return made, nil
 		}
-		return &sandboxedSource{predicting{made, place}, sandboxed}, nil
+		return &sandboxedSource{predictingSource{made, place}, sandboxed}, nil
 	case s.GraphQL != nil:
 		return graphql.New(name, graphql.Config{
 			URL:           s.GraphQL.URL,
@@ -176,7 +178,7 @@ func (a *App) environ(extra map[string]string) func(context.Context) ([]string, 
 			return nil, toolroom.Errorf(toolroom.CodeBudgetExceeded, "Toolroom starts no more programs, because it was started by %d nested Toolrooms", depth).
 				WithHint("a source starts Toolroom with a config that contains the same source: use another config there")
 		}
-		values, err := a.resolver.ExpandAll(shared(ctx), extra)
+		values, err := a.resolver.ExpandAll(forAllCallers(ctx), extra)
 		if err != nil {
 			return nil, err
 		}
@@ -187,7 +189,7 @@ func (a *App) environ(extra map[string]string) func(context.Context) ([]string, 
 // plainEnviron is as environ, without variables of our own: those of a program in a sandbox.
 func (a *App) plainEnviron(extra map[string]string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
-		values, err := a.resolver.ExpandAll(shared(ctx), extra)
+		values, err := a.resolver.ExpandAll(forAllCallers(ctx), extra)
 		if err != nil {
 			return nil, err
 		}
@@ -199,16 +201,16 @@ func (a *App) plainEnviron(extra map[string]string) func(context.Context) ([]str
 	}
 }
 
-// shared marks ctx for processes and connections that serve all callers: they must not use
+// forAllCallers marks ctx for processes and connections that serve all callers: they must not use
 // secret values of the caller that happens to be the first.
-func shared(ctx context.Context) context.Context { return secretref.WithCaller(ctx, "") }
+func forAllCallers(ctx context.Context) context.Context { return secretref.WithCaller(ctx, "") }
 
 func (a *App) header(configured map[string]string) func(context.Context) (http.Header, error) {
 	if len(configured) == 0 {
 		return nil
 	}
 	return func(ctx context.Context) (http.Header, error) {
-		values, err := a.resolver.ExpandAll(shared(ctx), configured)
+		values, err := a.resolver.ExpandAll(forAllCallers(ctx), configured)
 		if err != nil {
 			return nil, err
 		}
@@ -220,8 +222,8 @@ func (a *App) header(configured map[string]string) func(context.Context) (http.H
 	}
 }
 
-// folder and specPath resolve a relative path against the folder of the config file.
-func (a *App) folder(path string) string {
+// resolvePath and specPath resolve a relative path against the folder of the config file.
+func (a *App) resolvePath(path string) string {
 	if path == "" || filepath.IsAbs(path) || a.o.ConfigFile == "" {
 		return path
 	}
@@ -234,12 +236,12 @@ func (a *App) serverFolder(cwd string) string {
 	if cwd == "" && a.o.ConfigFile != "" {
 		return filepath.Dir(a.o.ConfigFile)
 	}
-	return a.folder(cwd)
+	return a.resolvePath(cwd)
 }
 
-// placeOf returns the working folder of a program as an absolute path.
-func (a *App) placeOf(cwd string) string {
-	dir, err := filepath.Abs(a.folder(cwd))
+// workingFolder returns the working folder of a program as an absolute path.
+func (a *App) workingFolder(cwd string) string {
+	dir, err := filepath.Abs(a.resolvePath(cwd))
 	if err != nil {
 		return ""
 	}
@@ -252,8 +254,8 @@ func (a *App) userHome() string {
 }
 
 func (a *App) specPath(spec string) string {
-	if _, err := os.Stat(a.folder(spec)); err == nil {
-		return a.folder(spec)
+	if _, err := os.Stat(a.resolvePath(spec)); err == nil {
+		return a.resolvePath(spec)
 	}
 	return spec // a URL, or a file; if it is missing, the source reports that
 }
@@ -330,8 +332,8 @@ func sourceDigest(s config.Source, c *config.Config) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// documentStamp tells versions of a source's document apart if it is a file.
-func (a *App) documentStamp(s config.Source) string {
+// documentVersion tells versions of a source's document apart if it is a file.
+func (a *App) documentVersion(s config.Source) string {
 	if s.OpenAPI == nil {
 		return ""
 	}
@@ -342,7 +344,7 @@ func (a *App) documentStamp(s config.Source) string {
 	return fmt.Sprintf(" %d %d", info.Size(), info.ModTime().UnixNano())
 }
 
-func (a *App) cacheFor(name, digest string) *listCache {
+func (a *App) listCacheFor(name, digest string) *listCache {
 	if a.isTemp {
 		return nil
 	}

@@ -93,7 +93,7 @@ func builtinDigest(c *config.Config) string {
 	// All are plain data, so encoding cannot fail.
 	_ = enc.Encode(c.Builtin)
 	_ = enc.Encode(c.Egress)
-	for _, namespace := range contested {
+	for _, namespace := range overridableNamespaces {
 		_, taken := c.Sources[namespace]
 		_ = enc.Encode(taken)
 	}
@@ -107,7 +107,7 @@ func (a *App) buildPacks(to *packs, c *config.Config) error {
 	var err error
 	folders, missing := a.folders(c)
 	if on("file") {
-		to.list = append(to.list, file.Pack(file.Options{Folders: folders, Undo: a.stateOf("undo"), PDF: document.PDF}, missing))
+		to.list = append(to.list, file.Pack(file.Options{Folders: folders, Undo: a.packFolder("undo"), PDF: document.PDF}, missing))
 	}
 	if to.shell, err = a.newShell(c, folders); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (a *App) buildPacks(to *packs, c *config.Config) error {
 		to.list = append(to.list, pack)
 	}
 	if on("memory") {
-		to.list = append(to.list, memory.Pack(a.stateOf("memory"), a.embedder))
+		to.list = append(to.list, memory.Pack(a.packFolder("memory"), a.embedder))
 	}
 	if on("sessions") {
 		to.list = append(to.list, system.SessionPack(system.SessionOptions{Sessions: a.sessions, Receipts: a.Receipts, Taint: run.AddTaint}))
@@ -161,7 +161,7 @@ func (a *App) buildPacks(to *packs, c *config.Config) error {
 		}
 		to.list = append(to.list, pack)
 	}
-	more, err := a.services(c, on, folders)
+	more, err := a.servicePacks(c, on, folders)
 	to.list = append(to.list, more...)
 	return err
 }
@@ -179,7 +179,7 @@ func (a *App) webPack(c *config.Config, servers func(toolroom.Identity) egress.L
 	if s := w.Search; s != nil {
 		o.Search = &web.Search{Provider: s.Provider, URL: s.URL}
 		if s.Key != "" {
-			o.Search.Key = a.expanded(s.Key)
+			o.Search.Key = a.expander(s.Key)
 		}
 		address, err := url.Parse(o.Search.Address())
 		if err != nil {
@@ -190,8 +190,8 @@ func (a *App) webPack(c *config.Config, servers func(toolroom.Identity) egress.L
 	return web.Pack(o), nil
 }
 
-// channels returns the config's ways to send messages.
-func (a *App) channels(c *config.Config) (message.Channels, error) {
+// messageChannels returns the config's ways to send messages.
+func (a *App) messageChannels(c *config.Config) (message.Channels, error) {
 	channels := message.Channels{}
 	if c.Builtin.Message == nil {
 		return channels, nil
@@ -199,7 +199,7 @@ func (a *App) channels(c *config.Config) (message.Channels, error) {
 	for name, s := range c.Builtin.Message.Channels {
 		channel := &message.Channel{Provider: s.Provider, URL: s.URL, User: s.User, From: s.From, Recipients: s.Recipients}
 		if s.Key != "" {
-			channel.Key = a.expanded(s.Key)
+			channel.Key = a.expander(s.Key)
 		}
 		address, err := url.Parse(channel.Address())
 		if err != nil {
@@ -220,7 +220,7 @@ func (a *App) channels(c *config.Config) (message.Channels, error) {
 }
 
 func (a *App) messagePack(c *config.Config) (*builtin.Pack, error) {
-	channels, err := a.channels(c)
+	channels, err := a.messageChannels(c)
 	return message.Pack(channels), err
 }
 
@@ -234,18 +234,18 @@ func (a *App) browserPack(c *config.Config, servers func(toolroom.Identity) egre
 		return nil, err
 	}
 	return browser.Pack(browser.Options{
-		Guard: guard.WithOwn(), Servers: servers, Path: b.Path, Environ: a.o.Environ, Owner: a.owner, State: a.stateOf("browser"), Key: func() ([]byte, error) { return a.sealKey("browser checkpoints") },
+		Guard: guard.WithOwn(), Servers: servers, Path: b.Path, Environ: a.o.Environ, Owner: a.owner, State: a.packFolder("browser"), Key: func() ([]byte, error) { return a.sealKey("browser checkpoints") },
 		Idle: b.Idle, Max: b.Max, MaxDownload: b.MaxDownload, Artifacts: a.artifacts, Log: a.log,
 	}), nil
 }
 
-// expanded returns a function that resolves the references in a text again at each call.
-func (a *App) expanded(text string) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) { return a.expand(ctx, text) }
+// expander returns a function that resolves the references in a text again at each call.
+func (a *App) expander(text string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) { return a.expandSecrets(ctx, text) }
 }
 
-// stateOf returns the folder of a pack's state.
-func (a *App) stateOf(pack string) string { return filepath.Join(a.home, "builtin", pack) }
+// packFolder returns the folder of a pack's state.
+func (a *App) packFolder(pack string) string { return filepath.Join(a.home, "builtin", pack) }
 
 // folders opens the folders that tools may use.
 func (a *App) folders(c *config.Config) (*folder.Folders, *toolroom.Error) {
@@ -253,7 +253,7 @@ func (a *App) folders(c *config.Config) (*folder.Folders, *toolroom.Error) {
 	if f := c.Builtin.File; f != nil && len(f.Roots) > 0 {
 		roots = nil
 		for _, root := range f.Roots {
-			roots = append(roots, a.folder(root))
+			roots = append(roots, a.resolvePath(root))
 		}
 	} else if a.o.Workspace == "" || filepath.Dir(a.o.Workspace) == a.o.Workspace {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "no folder is configured for the file tools, and the working folder (%s) is not used as one", orNone(a.o.Workspace)).
@@ -299,7 +299,7 @@ func (a *App) newShell(c *config.Config, folders *folder.Folders) (*shell.Shell,
 	}
 	o := shell.Options{
 		Folders: folders, Runtime: shell.RuntimeProcess, Network: s.Network == config.NetworkHost, Init: a.sandboxInit(),
-		Environ: a.o.Environ, Owner: a.owner, State: filepath.Join(a.stateOf("shell"), "sessions"), HomeSize: orDefault(s.Home, shellHome), Scratch: a.scratch(), Enforces: a.enforces, Start: a.ruled(&netjail.Jail{Launcher: a.launcher(), Log: a.log, HostNetwork: true}),
+		Environ: a.o.Environ, Owner: a.owner, State: filepath.Join(a.packFolder("shell"), "sessions"), HomeSize: orDefault(s.Home, shellHome), Scratch: a.tempFolder(), Enforces: a.enforcesRules, Start: a.starterWithRules(&netjail.Jail{Launcher: a.jailLauncher(), Log: a.log, HostNetwork: true}),
 		Limits: lockdown.Limits{Memory: orDefault(s.Memory, shellMemory), Disk: orDefault(s.Disk, shellDisk), PIDs: int(orDefault(int64(s.PIDs), shellPIDs))},
 	}
 	if s.Runtime != "" {
@@ -308,12 +308,14 @@ func (a *App) newShell(c *config.Config, folders *folder.Folders) (*shell.Shell,
 	drivers := &commands{app: a, image: s.Image, limits: sandbox.Limits{Memory: o.Limits.Memory, Disk: o.Limits.Disk, PIDs: o.Limits.PIDs}}
 	for limit, set := range map[sandbox.Limit]bool{sandbox.LimitMemory: s.Memory != 0, sandbox.LimitDisk: s.Disk != 0, sandbox.LimitPIDs: s.PIDs != 0} {
 		if !set {
-			drivers.unasked = append(drivers.unasked, limit)
+			drivers.defaultLimits = append(drivers.defaultLimits, limit)
 		}
 	}
 	o.Drivers = drivers
 	if len(s.Env) > 0 {
-		o.Env = func(ctx context.Context) (map[string]string, error) { return a.resolver.ExpandAll(shared(ctx), s.Env) }
+		o.Env = func(ctx context.Context) (map[string]string, error) {
+			return a.resolver.ExpandAll(forAllCallers(ctx), s.Env)
+		}
 	}
 	if err := os.MkdirAll(o.Scratch, 0o700); err != nil {
 		a.log.Warn("failed to create a folder for commands", "error", err)

@@ -21,30 +21,30 @@ import (
 
 // commands starts the commands of the built-in tools in sandboxes of drivers.
 type commands struct {
-	app     *App
-	image   string
-	limits  sandbox.Limits
-	unasked []sandbox.Limit // limits that are defaults
-	guard   *egress.Guard   // nil if commands have no network
+	app           *App
+	image         string
+	limits        sandbox.Limits
+	defaultLimits []sandbox.Limit // limits that are defaults
+	guard         *egress.Guard   // nil if commands have no network
 }
 
-// place returns the engine of a runtime, and the sandbox of a command in it.
-func (c *commands) place(runtime string) (*hosted.Engine, sandbox.Spec, error) {
+// sandboxFor returns the engine of a runtime, and the sandbox of a command in it.
+func (c *commands) sandboxFor(runtime string) (*hosted.Engine, sandbox.Spec, error) {
 	name, choice, _ := strings.Cut(runtime, "/")
-	e, known := c.app.hosted(name)
+	e, known := c.app.hostedEngine(name)
 	if e == nil {
 		return nil, sandbox.Spec{}, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "commands are to run in the sandbox %q, which does not exist", name).
 			WithHint("write another builtin.shell.runtime: %s", strings.Join(known, ", "))
 	}
 	return e, sandbox.Spec{
-		Profile: sandbox.Standard, Limits: c.limits, Unasked: c.unasked, Image: c.image, Runtime: choice,
+		Profile: sandbox.Standard, Limits: c.limits, Unasked: c.defaultLimits, Image: c.image, Runtime: choice,
 		Guest: c.app.o.Guest.Path, Args: c.app.o.Guest.Args,
 	}, nil
 }
 
 // Isolation implements [shell.Drivers].
 func (c *commands) Isolation(ctx context.Context, runtime string) (string, *toolroom.Error) {
-	e, spec, err := c.place(runtime)
+	e, spec, err := c.sandboxFor(runtime)
 	if err != nil {
 		return "", toolroom.AsError(err)
 	}
@@ -58,7 +58,7 @@ func (c *commands) Isolation(ctx context.Context, runtime string) (string, *tool
 
 // Start implements [shell.Drivers].
 func (c *commands) Start(ctx context.Context, l shell.Launch) (*shell.Launched, error) {
-	e, spec, err := c.place(l.Runtime)
+	e, spec, err := c.sandboxFor(l.Runtime)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (c *commands) Start(ctx context.Context, l shell.Launch) (*shell.Launched, 
 			Limits: bridge.Limits{Wall: forever.Milliseconds(), Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: spec.Limits.Memory},
 		},
 	}
-	p, stdin, stdout, err := attachment{who: "a command", job: job, guard: guard, stderr: l.Stderr, log: c.app.log}.start(ctx, e)
+	p, stdin, stdout, err := attachedProgram{who: "a command", job: job, guard: guard, stderr: l.Stderr, log: c.app.log}.start(ctx, e)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func TestAReloadDoesNotDisturbTheStart(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range 1000 {
-			r.eachAhead(t.Context(), func(*hosted.Engine, sandbox.Spec) {})
+			r.eachWarmEngine(t.Context(), func(*hosted.Engine, sandbox.Spec) {})
 			_, _ = r.RunnerPath()
 		}
 	}()
@@ -209,8 +209,8 @@ func TestAReleaseOfAnotherProcessIsShownThoughASourceChangedSince(t *testing.T) 
 	if err := r.store.MoveRelease(t.Context(), release.Move{To: to, Demoted: release.StatusDeprecated, Entry: release.Entry{Tool: v.Tool, Environment: release.Prod, Version: v.Number, Time: time.Now().UTC()}}); err != nil {
 		t.Fatal(err)
 	}
-	r.admit(t.Context(), "pets", trust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: toolroom.MustParseID("pets:list"), InputSchema: v.Spec.InputSchema}})
-	r.served.catchUp(t.Context())
+	r.admit(t.Context(), "pets", sourceTrust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: toolroom.MustParseID("pets:list"), InputSchema: v.Spec.InputSchema}})
+	r.servedVersions.catchUp(t.Context())
 	if all := r.catalog.All(func(e *catalog.Entry) bool { return e.Provider == functionProvider }); len(all) != 1 {
 		t.Errorf("the catalog has %d functions, want 1", len(all))
 	}
@@ -224,13 +224,13 @@ func TestAVersionThatNobodyServesIsForgotten(t *testing.T) {
 	}
 	defer r.Close()
 	v := putFunction(t, r)
-	if _, err := r.served.entry(t.Context(), release.Choice{Tool: v.Tool, Version: v.Number}); err != nil { // as a test of a draft does
+	if _, err := r.servedVersions.entry(t.Context(), release.Choice{Tool: v.Tool, Version: v.Number}); err != nil { // as a test of a draft does
 		t.Fatal(err)
 	}
-	if err := r.served.refresh(t.Context()); err != nil {
+	if err := r.servedVersions.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(r.served.entries); n != 0 {
+	if n := len(r.servedVersions.entries); n != 0 {
 		t.Errorf("%d versions are kept", n)
 	}
 }

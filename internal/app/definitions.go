@@ -21,36 +21,36 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// trust describes how far a source is trusted.
-type trust struct {
+// sourceTrust describes how far a source is trusted.
+type sourceTrust struct {
 	// definitions says which changed definitions are released by themselves.
 	definitions string
 	// quarantine quarantines new tools until a person releases them.
 	quarantine bool
-	// own means that the config has the definitions itself, so that their texts are the
+	// inConfig means that the config has the definitions itself, so that their texts are the
 	// operator's.
-	own bool
+	inConfig bool
 }
 
-// definitions is what the sources offer of their tools now.
-type definitions struct {
+// offeredDefinitions is what the sources offer of their tools now.
+type offeredDefinitions struct {
 	mu       sync.RWMutex
-	bySource map[string]map[toolroom.ID]offering
+	bySource map[string]map[toolroom.ID]offeredTool
 }
 
-// offering is the definition of a tool that a source offers, compared with the released one.
-type offering struct {
-	id     toolroom.ID // zero for a tool of this program's own, which is not compared
-	digest string      // of the offered definition; empty if it could not be compared
-	state  release.Offered
-	tool   toolroom.Tool  // for the catalog
-	shown  bool           // whether the catalog gets it
-	offer  *release.Offer // to be stored; nil for none
+// offeredTool is the definition of a tool that a source offers, compared with the released one.
+type offeredTool struct {
+	id        toolroom.ID // zero for a tool of this program's own, which is not compared
+	digest    string      // of the offered definition; empty if it could not be compared
+	state     release.Offered
+	tool      toolroom.Tool  // for the catalog
+	inCatalog bool           // whether the catalog gets it
+	offer     *release.Offer // to be stored; nil for none
 }
 
 // set replaces what a source offers and reports whether other tools are quarantined now.
-func (d *definitions) set(source string, all []offering) bool {
-	offered := make(map[toolroom.ID]offering, len(all))
+func (d *offeredDefinitions) set(source string, all []offeredTool) bool {
+	offered := make(map[toolroom.ID]offeredTool, len(all))
 	for _, o := range all {
 		if o.id != (toolroom.ID{}) {
 			o.offer = nil // it is of one comparison, and not of a later one that takes the rest over
@@ -61,27 +61,27 @@ func (d *definitions) set(source string, all []offering) bool {
 	defer d.mu.Unlock()
 	news := !maps.Equal(quarantined(d.bySource[source]), quarantined(offered))
 	if d.bySource == nil {
-		d.bySource = map[string]map[toolroom.ID]offering{}
+		d.bySource = map[string]map[toolroom.ID]offeredTool{}
 	}
 	d.bySource[source] = offered
 	return news
 }
 
-// last returns what a source offered when it was last compared. It must not be changed.
-func (d *definitions) last(source string) map[toolroom.ID]offering {
+// lastOffered returns what a source offered when it was last compared. It must not be changed.
+func (d *offeredDefinitions) lastOffered(source string) map[toolroom.ID]offeredTool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.bySource[source]
 }
 
 // remove forgets a source: another source or a function may have tools of the same ids.
-func (d *definitions) remove(source string) {
+func (d *offeredDefinitions) remove(source string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.bySource, source)
 }
 
-func quarantined(offered map[toolroom.ID]offering) map[toolroom.ID]release.Offered {
+func quarantined(offered map[toolroom.ID]offeredTool) map[toolroom.ID]release.Offered {
 	held := map[toolroom.ID]release.Offered{}
 	for id, o := range offered {
 		if o.state.Quarantined != "" {
@@ -91,8 +91,8 @@ func quarantined(offered map[toolroom.ID]offering) map[toolroom.ID]release.Offer
 	return held
 }
 
-// stale returns the sources of which other versions are served now.
-func (d *definitions) stale(serving map[string]int) []string {
+// outdatedSources returns the sources of which other versions are served now.
+func (d *offeredDefinitions) outdatedSources(serving map[string]int) []string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var names []string
@@ -108,27 +108,27 @@ func (d *definitions) stale(serving map[string]int) []string {
 }
 
 // count returns the number of quarantined tools of a source.
-func (d *definitions) count(source string) int {
+func (d *offeredDefinitions) count(source string) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return len(quarantined(d.bySource[source]))
 }
 
-// of returns what a source offers of a tool.
-func (d *definitions) of(id toolroom.ID) (release.Offered, bool) {
+// offered returns what a source offers of a tool.
+func (d *offeredDefinitions) offered(id toolroom.ID) (release.Offered, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	o, ok := d.bySource[id.Namespace][id.Unversioned()]
 	return o.state, ok
 }
 
-// narrow denies calls of quarantined tools. Neither the released nor the offered definition
+// denyQuarantined denies calls of quarantined tools. Neither the released nor the offered definition
 // reaches a model. Who tries an offered version gets past it.
-func (d *definitions) narrow(decision policy.Decision, r policy.Request) policy.Decision {
+func (d *offeredDefinitions) denyQuarantined(decision policy.Decision, r policy.Request) policy.Decision {
 	if decision.Effect == toolroom.VerdictDeny {
 		return decision
 	}
-	o, _ := d.of(r.Tool.ID)
+	o, _ := d.offered(r.Tool.ID)
 	tries := r.Call != nil && r.Call.Surface == release.SurfaceTest && r.Tool.Release != nil && r.Tool.Release.Version == o.Version
 	if o.Quarantined == "" || tries {
 		return decision
@@ -144,7 +144,7 @@ func (d *definitions) narrow(decision policy.Decision, r policy.Request) policy.
 // versions cannot be read or written, it returns an error too, and the caller must try again:
 // definitions that have not changed since they were last compared stay as they were, and all
 // others are quarantined.
-func (a *App) admit(ctx context.Context, source string, by trust, tools []toolroom.Tool) ([]toolroom.Tool, error) {
+func (a *App) admit(ctx context.Context, source string, by sourceTrust, tools []toolroom.Tool) ([]toolroom.Tool, error) {
 	for range admitAttempts {
 		admitted, raced, err := a.admitOnce(ctx, source, by, slices.Clone(tools))
 		if !raced {
@@ -161,29 +161,29 @@ const admitAttempts = 4
 
 // admitOnce is admit. raced means that somebody else released a version meanwhile, so that
 // the comparison is out of date.
-func (a *App) admitOnce(ctx context.Context, source string, by trust, tools []toolroom.Tool) (admitted []toolroom.Tool, raced bool, failed error) {
+func (a *App) admitOnce(ctx context.Context, source string, by sourceTrust, tools []toolroom.Tool) (admitted []toolroom.Tool, raced bool, failed error) {
 	known, failed := a.knownVersions(ctx, source)
-	last, seen := a.definitions.last(source), map[toolroom.ID]bool{}
-	var all []offering
+	last, seen := a.definitions.lastOffered(source), map[toolroom.ID]bool{}
+	var all []offeredTool
 	for _, tool := range tools {
 		id := tool.ID.Unversioned()
 		if seen[id] {
 			continue // the first one counts, in the catalog too
 		}
-		if isOurs(&tool) {
-			all = append(all, offering{tool: tool, shown: true})
+		if isResourceReader(&tool) {
+			all = append(all, offeredTool{tool: tool, inCatalog: true})
 			continue
 		}
 		seen[id] = true
 		v, err := a.offeredVersion(source, &tool)
 		if err == nil && failed == nil {
-			var o offering
+			var o offeredTool
 			if o, failed = a.compare(ctx, by, known[v.Tool], v, tool); failed == nil {
 				all = append(all, o)
 				continue
 			}
 		}
-		o := offering{id: id, tool: tool, shown: true, state: release.Offered{Quarantined: notCompared}}
+		o := offeredTool{id: id, tool: tool, inCatalog: true, state: release.Offered{Quarantined: notCompared}}
 		if before, ok := last[id]; ok && err == nil && before.digest == v.Digest {
 			o = before
 		}
@@ -197,7 +197,7 @@ func (a *App) admitOnce(ctx context.Context, source string, by trust, tools []to
 	}
 	admitted = make([]toolroom.Tool, 0, len(all))
 	for _, o := range all {
-		if o.shown {
+		if o.inCatalog {
 			admitted = append(admitted, o.tool)
 		}
 	}
@@ -209,8 +209,8 @@ func (a *App) admitOnce(ctx context.Context, source string, by trust, tools []to
 
 const notCompared = "its definition cannot be compared with the released one"
 
-// known is what the store has of a tool of a source.
-type known struct {
+// storedTool is what the store has of a tool of a source.
+type storedTool struct {
 	served   int            // by prod; zero for none
 	digest   string         // of the served version
 	numbers  map[string]int // newest version of each digest
@@ -218,16 +218,16 @@ type known struct {
 	function bool // a function has the id
 }
 
-func (a *App) knownVersions(ctx context.Context, source string) (map[string]known, error) {
+func (a *App) knownVersions(ctx context.Context, source string) (map[string]storedTool, error) {
 	heads, err := a.store.Heads(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]known{}
+	all := map[string]storedTool{}
 	for _, h := range heads {
 		of, ok := all[h.Tool]
 		if !ok {
-			of = known{numbers: map[string]int{}, status: map[int]release.Head{}}
+			of = storedTool{numbers: map[string]int{}, status: map[int]release.Head{}}
 		}
 		of.function = of.function || h.Source == ""
 		of.numbers[h.Digest] = max(of.numbers[h.Digest], h.Number)
@@ -253,13 +253,13 @@ func (a *App) offeredVersion(source string, tool *toolroom.Tool) (*release.Versi
 
 // compare compares an offered definition with what is known of its tool. It returns an error
 // if it cannot read a version.
-func (a *App) compare(ctx context.Context, by trust, of known, v *release.Version, tool toolroom.Tool) (offering, error) {
-	o := offering{id: tool.ID.Unversioned(), digest: v.Digest}
-	released, quarantined, err := a.judge(ctx, by, &of, v, tool)
+func (a *App) compare(ctx context.Context, by sourceTrust, of storedTool, v *release.Version, tool toolroom.Tool) (offeredTool, error) {
+	o := offeredTool{id: tool.ID.Unversioned(), digest: v.Digest}
+	released, quarantined, err := a.decideRelease(ctx, by, &of, v, tool)
 	if err != nil {
 		return o, err
 	}
-	if o.tool, o.shown, err = a.shown(ctx, tool, &of, quarantined != ""); err != nil {
+	if o.tool, o.inCatalog, err = a.catalogTool(ctx, tool, &of, quarantined != ""); err != nil {
 		return o, err
 	}
 	o.state = release.Offered{Version: of.numbers[v.Digest], Served: of.served, Quarantined: quarantined}
@@ -269,10 +269,10 @@ func (a *App) compare(ctx context.Context, by trust, of known, v *release.Versio
 	return o, nil
 }
 
-// judge decides whether an offered definition is released by itself, or why it is
+// decideRelease decides whether an offered definition is released by itself, or why it is
 // quarantined; neither if it is the one that is served. It may change v, see widens. It
 // returns an error if it cannot read a version.
-func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version, tool toolroom.Tool) (released bool, quarantined string, _ error) {
+func (a *App) decideRelease(ctx context.Context, by sourceTrust, of *storedTool, v *release.Version, tool toolroom.Tool) (released bool, quarantined string, _ error) {
 	pass := func() (bool, string, error) { return true, "", nil }
 	hold := func(format string, args ...any) (bool, string, error) {
 		return false, fmt.Sprintf(format, args...), nil
@@ -294,14 +294,14 @@ func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version
 	if err != nil {
 		return false, "", err
 	}
-	if tool.ID.Name == catalog.GetTool && !by.quarantine && a.widens(before, v) {
+	if tool.ID.Name == catalog.GetTool && !by.quarantine && a.mergePrompts(before, v) {
 		if v.Digest == of.digest {
 			return false, "", nil
 		}
 		return pass()
 	}
 	if seen {
-		back, err := a.takenBack(ctx, v.Tool, number)
+		back, err := a.wasRolledBack(ctx, v.Tool, number)
 		if err != nil {
 			return false, "", err
 		}
@@ -310,7 +310,7 @@ func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version
 		}
 	}
 	if by.definitions == config.DefinitionsAuto || by.definitions == config.DefinitionsAdditive && release.Additive(&before.Spec, &v.Spec) {
-		if f := newFinding(&before.Spec, &tool); f != "" && !by.own {
+		if f := newFinding(&before.Spec, &tool); f != "" && !by.inConfig {
 			return hold("its definition differs from version %d, which is released, and has what people do not see: %s", of.served, f)
 		}
 		return pass()
@@ -337,8 +337,8 @@ func newFinding(before *release.Spec, tool *toolroom.Tool) string {
 	return ""
 }
 
-// takenBack reports whether the last that a person did with a version was to roll it back.
-func (a *App) takenBack(ctx context.Context, tool string, number int) (bool, error) {
+// wasRolledBack reports whether the last that a person did with a version was to roll it back.
+func (a *App) wasRolledBack(ctx context.Context, tool string, number int) (bool, error) {
 	log, err := a.store.ReleaseLog(ctx, tool, -1)
 	for _, e := range log { // newest first
 		if e.Environment == release.Prod && (e.Version == number || e.Previous == number) {
@@ -348,9 +348,9 @@ func (a *App) takenBack(ctx context.Context, tool string, number int) (bool, err
 	return false, err
 }
 
-// widens reports whether prompts were added or removed, and the released ones are unchanged.
+// mergePrompts reports whether prompts were added or removed, and the released ones are unchanged.
 // It makes the version that of all prompts: one that is gone may come back changed.
-func (a *App) widens(before, v *release.Version) bool {
+func (a *App) mergePrompts(before, v *release.Version) bool {
 	if !samePrompts(before.Spec.Raw, v.Spec.Raw) {
 		return false
 	}
@@ -369,9 +369,9 @@ func (a *App) widens(before, v *release.Version) bool {
 	return true
 }
 
-// shown returns a tool for the catalog, with its version: of a quarantined one, the released
+// catalogTool returns a tool for the catalog, with its version: of a quarantined one, the released
 // definition. ok is false if that is not a tool; err means that it cannot be read.
-func (a *App) shown(ctx context.Context, tool toolroom.Tool, of *known, held bool) (_ toolroom.Tool, ok bool, err error) {
+func (a *App) catalogTool(ctx context.Context, tool toolroom.Tool, of *storedTool, held bool) (_ toolroom.Tool, ok bool, err error) {
 	if !held || of.served == 0 {
 		return tool, true, nil
 	}
@@ -387,7 +387,7 @@ func (a *App) shown(ctx context.Context, tool toolroom.Tool, of *known, held boo
 // storeOffers stores the definitions that are new or released by themselves, and gives all
 // their versions. raced means that the store did not release one, since another version was
 // released meanwhile.
-func (a *App) storeOffers(ctx context.Context, source string, all []offering) (raced bool, failed error) {
+func (a *App) storeOffers(ctx context.Context, source string, all []offeredTool) (raced bool, failed error) {
 	var news []release.Offer
 	releases := false
 	for _, o := range all {
@@ -402,7 +402,7 @@ func (a *App) storeOffers(ctx context.Context, source string, all []offering) (r
 	if err := a.store.PutOffers(ctx, news); err != nil {
 		return false, err
 	}
-	var now map[string]known
+	var now map[string]storedTool
 	if releases {
 		now, failed = a.knownVersions(ctx, source)
 	}
@@ -427,40 +427,40 @@ func (a *App) storeOffers(ctx context.Context, source string, all []offering) (r
 	}
 	a.definitions.set(source, all)
 	if len(news) > 0 {
-		if err := a.served.load(ctx); err != nil {
+		if err := a.servedVersions.load(ctx); err != nil {
 			a.log.Warn("cannot read the releases", "error", err)
 		}
 	}
 	return raced, failed
 }
 
-// quarantinedOf returns what a manager asks before calls, or nil if changed definitions are
+// quarantineCheck returns what a manager asks before calls, or nil if changed definitions are
 // released by themselves: then those of an earlier process need not be compared before a
 // call. Policy denies the few that are quarantined.
-func (a *App) quarantinedOf(by trust) func(toolroom.ID) release.Offered {
+func (a *App) quarantineCheck(by sourceTrust) func(toolroom.ID) release.Offered {
 	if by.definitions == config.DefinitionsAuto && !by.quarantine {
 		return nil
 	}
 	return func(id toolroom.ID) release.Offered {
-		o, _ := a.definitions.of(id)
+		o, _ := a.definitions.offered(id)
 		return o
 	}
 }
 
-// isOurs reports whether a tool is the one that reads a source's resources. Its definition
+// isResourceReader reports whether a tool is the one that reads a source's resources. Its definition
 // is this program's, not the source's. The definitions of a server are in Raw.
-func isOurs(t *toolroom.Tool) bool { return len(t.Raw) == 0 && t.ID.Name == catalog.ReadTool }
+func isResourceReader(t *toolroom.Tool) bool { return len(t.Raw) == 0 && t.ID.Name == catalog.ReadTool }
 
-// namedByUs reports whether a tool has its name from this program: that of reading a
+// hasOurName reports whether a tool has its name from this program: that of reading a
 // source's resources or prompts, which every MCP server may have.
-func namedByUs(t toolroom.Tool) bool {
+func hasOurName(t toolroom.Tool) bool {
 	return t.ID.Name == catalog.ReadTool || t.ID.Name == catalog.GetTool
 }
 
 // samePrompts reports whether the prompts in both definitions are equal. It ignores prompts
 // that are only in one.
 func samePrompts(before, now json.RawMessage) bool {
-	released, offered := saidPrompts(before), saidPrompts(now)
+	released, offered := promptsIn(before), promptsIn(now)
 	if len(released) == 0 || len(offered) == 0 {
 		return false
 	}
@@ -480,11 +480,11 @@ func samePrompts(before, now json.RawMessage) bool {
 
 // withPrompts returns a definition with the prompts of an earlier one added.
 func withPrompts(before, now json.RawMessage) (json.RawMessage, error) {
-	var d promptsOf
+	var d promptDefinition
 	if err := json.Unmarshal(now, &d); err != nil {
 		return nil, err
 	}
-	for name, text := range saidPrompts(before) {
+	for name, text := range promptsIn(before) {
 		d.Prompts[name] = text
 	}
 	return json.Marshal(d)
@@ -496,11 +496,11 @@ func (a *App) offeredNow(tool string) (release.Offered, bool) {
 	if err != nil {
 		return release.Offered{}, false
 	}
-	return a.definitions.of(id)
+	return a.definitions.offered(id)
 }
 
-// look implements [release.Options.Look].
-func (a *App) look(ctx context.Context, namespace string) error {
+// listSource implements [release.Options.Look].
+func (a *App) listSource(ctx context.Context, namespace string) error {
 	if m := a.manager(namespace); m != nil {
 		return m.list(ctx)
 	}
@@ -509,22 +509,22 @@ func (a *App) look(ctx context.Context, namespace string) error {
 
 // readmit compares the tools of sources with their versions again, if others are served now.
 func (a *App) readmit(serving map[string]int) {
-	for _, name := range a.definitions.stale(serving) {
+	for _, name := range a.definitions.outdatedSources(serving) {
 		if m := a.manager(name); m != nil {
 			m.readmit()
 		}
 	}
 }
 
-// definition returns the catalog's tool for a call that names a version of a tool that a
+// entryForVersion returns the catalog's tool for a call that names a version of a tool that a
 // source defines: the released one, or, for who tries it, the offered one. It returns nil if
 // the source has not been listed.
-func (a *App) definition(ctx context.Context, c release.Choice, call *toolroom.Call) (*catalog.Entry, error) {
+func (a *App) entryForVersion(ctx context.Context, c release.Choice, call *toolroom.Call) (*catalog.Entry, error) {
 	id, err := toolroom.ParseID(c.Tool)
 	if err != nil {
 		return nil, err
 	}
-	o, ok := a.definitions.of(id)
+	o, ok := a.definitions.offered(id)
 	m := a.manager(id.Namespace)
 	if !ok || m == nil {
 		return nil, nil
@@ -545,31 +545,31 @@ func (a *App) definition(ctx context.Context, c release.Choice, call *toolroom.C
 		return nil, err
 	}
 	tool.Release = v.Identity()
-	return a.catalog.NewEntry(m.name, &tried{m, o.Version}, tool)
+	return a.catalog.NewEntry(m.name, &triedVersion{m, o.Version}, tool)
 }
 
-// tried is a source whose quarantined version is tried.
-type tried struct {
+// triedVersion is a source whose quarantined version is tried.
+type triedVersion struct {
 	*sourceManager
 	version int
 }
 
 // Call calls the source, if it still offers the version.
-func (s *tried) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+func (s *triedVersion) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	return s.call(ctx, req, s.version)
 }
 
-// Waiting is what a person must decide on: the quarantined tools of a source.
-type Waiting struct {
+// QuarantinedSource is what a person must decide on: the quarantined tools of a source.
+type QuarantinedSource struct {
 	Source string `json:"source"`
 	// Digest identifies the offered definitions.
 	Digest string            `json:"digest"`
-	Tools  []WaitingTool     `json:"tools"`
+	Tools  []QuarantinedTool `json:"tools"`
 	Found  []catalog.Finding `json:"findings,omitempty"`
 }
 
-// WaitingTool is a tool whose offered version is not released.
-type WaitingTool struct {
+// QuarantinedTool is a tool whose offered version is not released.
+type QuarantinedTool struct {
 	Tool string `json:"tool"`
 	release.Offered
 	Changes []release.Change `json:"changes"`
@@ -587,9 +587,9 @@ func (a *App) Quarantined() map[string]int {
 	return counts
 }
 
-// WaitingOf lists a source and returns its quarantined tools. The error is not_found if the source
+// QuarantinedSource lists a source and returns its quarantined tools. The error is not_found if the source
 // is not configured, or the source's error if it cannot be listed.
-func (a *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
+func (a *App) QuarantinedSource(ctx context.Context, name string) (*QuarantinedSource, error) {
 	m := a.manager(name)
 	if m == nil {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
@@ -598,14 +598,14 @@ func (a *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
 		return nil, err
 	}
 	offer := m.listedTools()
-	w := &Waiting{Source: name, Tools: []WaitingTool{}, Found: a.findings(m, offer)}
+	w := &QuarantinedSource{Source: name, Tools: []QuarantinedTool{}, Found: a.findings(m, offer)}
 	for i := range offer {
 		id := offer[i].ID.Unversioned()
-		o, ok := a.definitions.of(id)
+		o, ok := a.definitions.offered(id)
 		if !ok || o.Quarantined == "" || o.Version == 0 {
 			continue
 		}
-		one := WaitingTool{Tool: id.String(), Offered: o}
+		one := QuarantinedTool{Tool: id.String(), Offered: o}
 		v, err := a.store.Version(ctx, one.Tool, o.Version)
 		if err != nil {
 			return nil, err
@@ -622,7 +622,7 @@ func (a *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
 		one.Changes = release.Changes(before, &v.Spec)
 		w.Tools = append(w.Tools, one)
 	}
-	slices.SortFunc(w.Tools, func(x, y WaitingTool) int { return cmp.Compare(x.Tool, y.Tool) })
+	slices.SortFunc(w.Tools, func(x, y QuarantinedTool) int { return cmp.Compare(x.Tool, y.Tool) })
 	h := sha256.New()
 	for _, one := range w.Tools {
 		fmt.Fprintf(h, "%s@%d\n", one.Tool, one.Version)
@@ -636,7 +636,7 @@ func (a *App) findings(of *sourceManager, offer []toolroom.Tool) []catalog.Findi
 	var others []toolroom.Tool
 	for _, m := range a.allManagers() {
 		if m.name != of.name {
-			others = append(others, slices.DeleteFunc(slices.Clone(m.listedTools()), namedByUs)...)
+			others = append(others, slices.DeleteFunc(slices.Clone(m.listedTools()), hasOurName)...)
 		}
 	}
 	return catalog.Inspect(offer, others, of.Describe().Text)

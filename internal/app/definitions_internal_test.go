@@ -46,19 +46,19 @@ func TestWhatCallsReadOfDefinitionsIsNotChangedInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Close() })
-	var shared, then map[toolroom.ID]offering
+	var shared, then map[toolroom.ID]offeredTool
 	a.log = slog.New(looking{a.log.Handler(), func() {
 		shared = a.definitions.bySource["pets"]
 		then = maps.Clone(shared)
 	}})
 	id := toolroom.MustParseID("pets:list")
 	for _, text := range []string{"Lists pets.", "Lists all pets."} {
-		a.admit(t.Context(), "pets", trust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: id, Description: text, InputSchema: json.RawMessage(`{"type":"object"}`)}})
+		a.admit(t.Context(), "pets", sourceTrust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: id, Description: text, InputSchema: json.RawMessage(`{"type":"object"}`)}})
 	}
 	if len(then) != 1 || !reflect.DeepEqual(shared, then) {
 		t.Errorf("a call that looked at %v sees it change to %v without a lock", then, shared)
 	}
-	if o, ok := a.definitions.of(id); !ok || o.Served != 2 {
+	if o, ok := a.definitions.offered(id); !ok || o.Served != 2 {
 		t.Errorf("in the end it is %+v", o)
 	}
 }
@@ -72,10 +72,10 @@ func TestAnAddedParameterWithHiddenTextIsNotReleasedByItself(t *testing.T) {
 	t.Cleanup(func() { a.Close() })
 	id := toolroom.MustParseID("pets:list")
 	offer := func(properties string) release.Offered {
-		a.admit(t.Context(), "pets", trust{definitions: config.DefinitionsAdditive}, []toolroom.Tool{{
+		a.admit(t.Context(), "pets", sourceTrust{definitions: config.DefinitionsAdditive}, []toolroom.Tool{{
 			ID: id, Description: "Lists pets.", InputSchema: json.RawMessage(`{"type":"object","properties":{` + properties + `}}`),
 		}})
-		o, _ := a.definitions.of(id)
+		o, _ := a.definitions.offered(id)
 		return o
 	}
 	offer(`"a":{"type":"string"}`)
@@ -107,13 +107,13 @@ func TestAVersionThatSomebodyElseReleasedMeanwhileIsTheOneThatIsServed(t *testin
 			t.Fatal(err)
 		}
 	}
-	all := []offering{{id: id, state: release.Offered{Served: 1}, offer: offer("Lists every pet.", 1)}}
+	all := []offeredTool{{id: id, state: release.Offered{Served: 1}, offer: offer("Lists every pet.", 1)}}
 	raced, err := a.storeOffers(t.Context(), "pets", all)
 	if o := all[0].state; err != nil || !raced || o.Served != 2 || o.Quarantined == "" {
 		t.Errorf("raced %v, %+v, %v", raced, o, err)
 	}
-	a.admit(t.Context(), "pets", trust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: id, Description: "Lists every pet.", InputSchema: json.RawMessage(`{"type":"object"}`)}})
-	if o, _ := a.definitions.of(id); o.Served != 3 || o.Quarantined != "" {
+	a.admit(t.Context(), "pets", sourceTrust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: id, Description: "Lists every pet.", InputSchema: json.RawMessage(`{"type":"object"}`)}})
+	if o, _ := a.definitions.offered(id); o.Served != 3 || o.Quarantined != "" {
 		t.Errorf("compared again: %+v", o)
 	}
 }
@@ -136,13 +136,13 @@ func TestUnchangedDefinitionsStayAsTheyWereIfVersionsCannotBeRead(t *testing.T) 
 	}
 	// admit returns what the catalog gets and what is quarantined, and whether it failed.
 	admit := func(tools ...toolroom.Tool) (got []string, failed bool) {
-		admitted, err := a.admit(t.Context(), "pets", trust{definitions: config.DefinitionsManual}, tools)
+		admitted, err := a.admit(t.Context(), "pets", sourceTrust{definitions: config.DefinitionsManual}, tools)
 		for _, one := range admitted {
 			line := one.ID.Name + ": " + one.Description
 			if one.Release != nil {
 				line += fmt.Sprintf(" %d", one.Release.Version)
 			}
-			if o, _ := a.definitions.of(one.ID); o.Quarantined != "" {
+			if o, _ := a.definitions.offered(one.ID); o.Quarantined != "" {
 				line += " (quarantined)"
 			}
 			got = append(got, line)

@@ -176,9 +176,9 @@ func TestAChangedDefinitionIsQuarantinedUntilAPersonReleasesIt(t *testing.T) {
 	s.mayCall(s.open(", definitions: manual"), "pets:list", true)
 }
 
-func (s shifty) waiting(r *app.App) *app.Waiting {
+func (s shifty) waiting(r *app.App) *app.QuarantinedSource {
 	s.t.Helper()
-	w, err := r.WaitingOf(s.t.Context(), "pets")
+	w, err := r.QuarantinedSource(s.t.Context(), "pets")
 	if err != nil {
 		s.t.Fatal(err)
 	}

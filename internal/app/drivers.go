@@ -18,7 +18,7 @@ import (
 func (a *App) addDrivers(drivers ...sandbox.Driver) {
 	a.drivers = append(a.drivers, drivers...)
 	for _, d := range drivers {
-		a.engines = append(a.engines, hosted.NewWarm(d, a.ahead(d)))
+		a.engines = append(a.engines, hosted.NewWarm(d, a.warmSettings(d)))
 	}
 }
 
@@ -49,7 +49,7 @@ func (a *App) Guest() Guest { return a.o.Guest }
 
 func (a *App) remoteOptions(c config.Remote) remote.Options {
 	return remote.Options{
-		URL: c.URL, Secret: a.secretOf(c.Secret), CA: a.folder(c.CA), Cert: a.folder(c.Cert), Key: a.folder(c.Key),
+		URL: c.URL, Secret: a.secretFunc(c.Secret), CA: a.resolvePath(c.CA), Cert: a.resolvePath(c.Cert), Key: a.resolvePath(c.Key),
 		ServerName: c.ServerName, Plain: c.Plain,
 	}
 }
@@ -61,7 +61,7 @@ func (a *App) machine() string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// secretOf returns a function that resolves a reference again at each call.
-func (a *App) secretOf(reference string) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) { return a.resolver.Resolve(shared(ctx), reference) }
+// secretFunc returns a function that resolves a reference again at each call.
+func (a *App) secretFunc(reference string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) { return a.resolver.Resolve(forAllCallers(ctx), reference) }
 }

@@ -39,24 +39,24 @@ const functionNamespace = "fn"
 // starts every program in a process or an instance of its own.
 var functionEngines = []string{"py-native", "process", "py"}
 
-// releases are the versions that this room serves.
-type releases struct {
+// servedVersions are the versions that this room serves.
+type servedVersions struct {
 	room  *App
 	table atomic.Pointer[release.Table]
 
-	applying sync.Mutex
-	applied  *release.Table
-	shown    map[string]shown // in the catalog, by tool
+	applyMu sync.Mutex
+	applied *release.Table
+	shown   map[string]shownVersion // in the catalog, by tool
 
 	mu      sync.Mutex
 	entries map[release.Choice]*catalog.Entry
 }
 
-// shown is what the catalog shows of a function: a version of prod, or of another environment
+// shownVersion is what the catalog shows of a function: a version of prod, or of another environment
 // if prod serves none.
-type shown struct {
-	version   int
-	elsewhere bool
+type shownVersion struct {
+	version int
+	notProd bool
 }
 
 // openReleases makes the service that keeps versions, and shows what prod serves.
@@ -65,26 +65,26 @@ func (a *App) openReleases(ctx context.Context) error {
 		Store:   a.store,
 		Inspect: a.inspectUpload,
 		Check:   a.checkFunctionID,
-		Run:     a.runFresh,
+		Run:     a.runRefreshed,
 		Past:    a.pastArguments,
 		Fake:    run.WithFakes,
 		Observe: a.observe, Record: a.recordRelease,
-		Offered: a.offeredNow, Look: a.look, CaseOf: a.caseOf,
-		Changed: a.served.refresh,
+		Offered: a.offeredNow, Look: a.listSource, CaseOf: a.caseFromCall,
+		Changed: a.servedVersions.refresh,
 		Rules:   a.releaseRules,
 	})
-	a.runner.Releases = a.served
-	a.watching = newWatching(a)
+	a.runner.Releases = a.servedVersions
+	a.versionWatcher = newWatching(a)
 	if err := a.openProposals(); err != nil {
 		return err
 	}
-	return a.served.refresh(ctx)
+	return a.servedVersions.refresh(ctx)
 }
 
-// runFresh runs a call of a version that another process may just have stored, such as
+// runRefreshed runs a call of a version that another process may just have stored, such as
 // toolroom tool push beside a server.
-func (a *App) runFresh(ctx context.Context, call toolroom.Call) *toolroom.Result {
-	a.served.catchUp(ctx)
+func (a *App) runRefreshed(ctx context.Context, call toolroom.Call) *toolroom.Result {
+	a.servedVersions.catchUp(ctx)
 	return a.runner.Run(ctx, call)
 }
 
@@ -139,9 +139,9 @@ func (a *App) pastArguments(ctx context.Context, tool string, since time.Time) (
 }
 
 // refresh reads the releases and updates the catalog.
-func (s *releases) refresh(ctx context.Context) error {
-	s.applying.Lock()
-	defer s.applying.Unlock()
+func (s *servedVersions) refresh(ctx context.Context) error {
+	s.applyMu.Lock()
+	defer s.applyMu.Unlock()
 	before := s.applied
 	if err := s.load(ctx); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *releases) refresh(ctx context.Context) error {
 	var problems []error
 	show := func(c release.Choice, elsewhere bool, register func(string, source.Source, toolroom.Tool) error) {
 		kept[c.Tool] = true
-		if s.shown[c.Tool] == (shown{c.Version, elsewhere}) {
+		if s.shown[c.Tool] == (shownVersion{c.Version, elsewhere}) {
 			return
 		}
 		entry, err := s.entry(ctx, c)
@@ -164,7 +164,7 @@ func (s *releases) refresh(ctx context.Context) error {
 			problems = append(problems, fmt.Errorf("version %d of %s: %w", c.Version, c.Tool, err))
 			return
 		}
-		s.shown[c.Tool] = shown{c.Version, elsewhere}
+		s.shown[c.Tool] = shownVersion{c.Version, elsewhere}
 	}
 	for _, c := range table.Serving() {
 		serving[c.Tool] = c.Version
@@ -196,7 +196,7 @@ func (s *releases) refresh(ctx context.Context) error {
 			}
 		}
 	}
-	s.retire(table)
+	s.closeUnserved(table)
 	if before != nil {
 		for _, tool := range table.Changed(before) { // a canary, or an environment that the catalog does not show
 			if id, err := toolroom.ParseID(tool); err == nil {
@@ -211,9 +211,9 @@ func (s *releases) refresh(ctx context.Context) error {
 	return nil
 }
 
-// retire forgets the versions that no environment serves, and ends the processes that wait
+// closeUnserved forgets the versions that no environment serves, and ends the processes that wait
 // with their packages.
-func (s *releases) retire(table *release.Table) {
+func (s *servedVersions) closeUnserved(table *release.Table) {
 	served := table.Served()
 	kept, gone := map[string]bool{}, map[string]engine.Layer{}
 	s.mu.Lock()
@@ -242,7 +242,7 @@ func (s *releases) retire(table *release.Table) {
 }
 
 // load reads the releases, unless somebody has read newer ones meanwhile.
-func (s *releases) load(ctx context.Context) error {
+func (s *servedVersions) load(ctx context.Context) error {
 	table, err := release.Load(ctx, s.room.store)
 	if err != nil {
 		return err
@@ -258,18 +258,18 @@ func (s *releases) load(ctx context.Context) error {
 // releasePeriod is how often a server looks for releases by other processes.
 const releasePeriod = 300 * time.Millisecond
 
-func (s *releases) follow(ctx context.Context) {
+func (s *servedVersions) follow(ctx context.Context) {
 	every(ctx, releasePeriod, func() {
 		panics.Log(s.room.log, "reading releases", func() { s.catchUp(ctx) })
 	})
 }
 
 // catchUp reads the releases if another process has changed them.
-func (s *releases) catchUp(ctx context.Context) {
+func (s *servedVersions) catchUp(ctx context.Context) {
 	revision, err := s.room.store.ReleaseRevision(ctx)
-	s.applying.Lock()
+	s.applyMu.Lock()
 	shown := s.applied // the table may be newer: a source that has changed loads it, and shows nothing
-	s.applying.Unlock()
+	s.applyMu.Unlock()
 	if err == nil && revision != shown.Revision {
 		err = s.refresh(ctx)
 	}
@@ -279,12 +279,12 @@ func (s *releases) catchUp(ctx context.Context) {
 }
 
 // Snapshot implements [run.Releases].
-func (s *releases) Snapshot() run.ReleaseSnapshot { return &snapshot{s, s.table.Load()} }
+func (s *servedVersions) Snapshot() run.ReleaseSnapshot { return &snapshot{s, s.table.Load()} }
 
 // snapshot is the releases as they stood at one time.
 type snapshot struct {
-	*releases
-	of *release.Table
+	*servedVersions
+	releases *release.Table
 }
 
 // Serve implements [run.ReleaseSnapshot].
@@ -292,12 +292,12 @@ func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.En
 	if found != nil && found.Provider != functionProvider {
 		return nil, nil
 	}
-	choice, known, err := s.of.Choose(call.Tool, call.Environment, call.Identity)
+	choice, known, err := s.releases.Choose(call.Tool, call.Environment, call.Identity)
 	if !known || err != nil {
 		return nil, err
 	}
-	if s.of.Source(choice.Tool) != "" {
-		return s.room.definition(context.Background(), choice, call)
+	if s.releases.Source(choice.Tool) != "" {
+		return s.room.entryForVersion(context.Background(), choice, call)
 	}
 	return s.entry(context.Background(), choice)
 }
@@ -306,8 +306,8 @@ func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.En
 // neither is a change of a source whose changes are released by themselves.
 func (s *snapshot) CheckUnchanged(found *catalog.Entry) error {
 	tool := found.Tool.ID.Unversioned().String()
-	began, now := s.of.InProd(tool), s.table.Load().InProd(tool)
-	if began == 0 || now == 0 || began == now || s.of.Source(tool) == "" || found.Provider == functionProvider {
+	began, now := s.releases.InProd(tool), s.table.Load().InProd(tool)
+	if began == 0 || now == 0 || began == now || s.releases.Source(tool) == "" || found.Provider == functionProvider {
 		return nil
 	}
 	if m := s.room.manager(found.Tool.ID.Namespace); m == nil || m.quarantined == nil {
@@ -330,7 +330,7 @@ func (s *snapshot) CheckUnchanged(found *catalog.Entry) error {
 }
 
 // entry returns the tool of a version.
-func (s *releases) entry(ctx context.Context, c release.Choice) (*catalog.Entry, error) {
+func (s *servedVersions) entry(ctx context.Context, c release.Choice) (*catalog.Entry, error) {
 	s.mu.Lock()
 	e := s.entries[c]
 	s.mu.Unlock()
@@ -341,11 +341,11 @@ func (s *releases) entry(ctx context.Context, c release.Choice) (*catalog.Entry,
 	if err != nil {
 		return nil, err
 	}
-	tool, err := toolOf(v)
+	tool, err := versionTool(v)
 	if err != nil {
 		return nil, err
 	}
-	src, err := s.room.functionOf(&v.Spec, tool)
+	src, err := s.room.newFunctionSource(&v.Spec, tool)
 	if err != nil {
 		return nil, err
 	}
@@ -361,8 +361,8 @@ func (s *releases) entry(ctx context.Context, c release.Choice) (*catalog.Entry,
 	return e, nil
 }
 
-// toolOf returns the definition of a version.
-func toolOf(v *release.Version) (toolroom.Tool, error) {
+// versionTool returns the definition of a version.
+func versionTool(v *release.Version) (toolroom.Tool, error) {
 	id, err := toolroom.ParseID(v.Tool)
 	if err != nil {
 		return toolroom.Tool{}, err
@@ -403,8 +403,8 @@ func toolOf(v *release.Version) (toolroom.Tool, error) {
 
 const startAllowance = 10 * time.Second
 
-// functionOf returns the source that runs a version, whose definition is tool.
-func (a *App) functionOf(spec *release.Spec, tool toolroom.Tool) (source.Source, error) {
+// newFunctionSource returns the source that runs a version, whose definition is tool.
+func (a *App) newFunctionSource(spec *release.Spec, tool toolroom.Tool) (source.Source, error) {
 	plan, err := json.Marshal(spec.Plan)
 	if err != nil {
 		return nil, err
@@ -527,11 +527,11 @@ func (a *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Fo
 	if base.Layer != "" && base.Language == "python" {
 		base.Preload = imports
 	}
-	return found(base, c, tools, cmp.Or(u.Namespace, c.Manifest.Namespace, functionNamespace))
+	return foundTools(base, c, tools, cmp.Or(u.Namespace, c.Manifest.Namespace, functionNamespace))
 }
 
-// found returns the specs of the tools of an upload, with its cases.
-func found(base release.Spec, c *function.Code, tools []function.Inspected, namespace string) ([]release.Found, error) {
+// foundTools returns the specs of the tools of an upload, with its cases.
+func foundTools(base release.Spec, c *function.Code, tools []function.Inspected, namespace string) ([]release.Found, error) {
 	var out []release.Found
 	names := map[string]int{}
 	for _, t := range tools {
@@ -562,12 +562,12 @@ func found(base release.Spec, c *function.Code, tools []function.Inspected, name
 		if err := id.Validate(); err != nil {
 			return nil, err
 		}
-		out = append(out, release.Found{ID: id, Spec: spec, Cases: casesOf(c.Manifest.Cases, t.Name, len(tools) == 1)})
+		out = append(out, release.Found{ID: id, Spec: spec, Cases: manifestCases(c.Manifest.Cases, t.Name, len(tools) == 1)})
 	}
 	return out, nil
 }
 
-func casesOf(all []function.ManifestCase, tool string, only bool) []*release.Case {
+func manifestCases(all []function.ManifestCase, tool string, only bool) []*release.Case {
 	var out []*release.Case
 	for _, m := range all {
 		if m.Tool == tool || m.Tool == "" && only {

@@ -42,7 +42,7 @@ func (a *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheel
 	if _, err := os.Stat(functionPython); err != nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "functions with packages need %s", functionPython).WithHint("install python3")
 	}
-	resolver := a.resolverOf(uv)
+	resolver := a.newResolver(uv)
 	if spec.Lock, err = resolver.Resolve(ctx, spec.Requires, wheels); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (a *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheel
 	return err
 }
 
-func (a *App) resolverOf(uv string) function.Resolver {
+func (a *App) newResolver(uv string) function.Resolver {
 	return function.Resolver{UV: uv, Python: functionPython, Environ: a.packageEnviron(), Store: a.layers(), Builder: a.builder()}
 }
 
@@ -61,8 +61,8 @@ func isJavaScript(spec *release.Spec) bool {
 	return spec.Language == "javascript" || spec.Language == "typescript"
 }
 
-// npm returns what installs the packages of functions in JavaScript.
-func (a *App) npm() (function.NPM, error) {
+// newNPM returns what installs the packages of functions in JavaScript.
+func (a *App) newNPM() (function.NPM, error) {
 	n := function.NPM{Environ: append(a.packageEnviron(), function.NPMVariables(a.o.Environ)...), Store: a.layers(), Builder: a.builder()}
 	var err error
 	if n.Path, err = a.findCommand("npm"); err == nil {
@@ -78,7 +78,7 @@ func (a *App) resolvePackages(ctx context.Context, spec *release.Spec, tarballs 
 		spec.Lock = ""
 		return nil
 	}
-	npm, err := a.npm()
+	npm, err := a.newNPM()
 	if err != nil {
 		return err
 	}
@@ -145,9 +145,9 @@ func (a *App) ensureLayer(ctx context.Context, spec *release.Spec) error {
 
 func (a *App) restoreLayer(ctx context.Context, spec *release.Spec) (string, error) {
 	if !isJavaScript(spec) {
-		return a.resolverOf("").Restore(ctx, spec.Lock)
+		return a.newResolver("").Restore(ctx, spec.Lock)
 	}
-	npm, err := a.npm()
+	npm, err := a.newNPM()
 	if err != nil {
 		return "", err
 	}

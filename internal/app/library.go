@@ -11,9 +11,9 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// offer lists a source's resources and prompts. If that fails, it offers none; the source's
+// listLibrary lists a source's resources and prompts. If that fails, it offers none; the source's
 // tools are not affected.
-func (m *sourceManager) offer(ctx context.Context) catalog.Offer {
+func (m *sourceManager) listLibrary(ctx context.Context) catalog.Offer {
 	o := catalog.Offer{Source: m.src, Plain: m.plain}
 	note := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
@@ -70,29 +70,29 @@ func promptsDefinition(t toolroom.Tool, prompts []source.Prompt) json.RawMessage
 		}
 		said[p.Name], _ = json.Marshal(p) // plain data
 	}
-	text, _ := json.Marshal(promptsOf{t.ID.Name, t.Description, t.InputSchema, said})
+	text, _ := json.Marshal(promptDefinition{t.ID.Name, t.Description, t.InputSchema, said})
 	return text
 }
 
-// promptsOf is the definition of a tool with the source's prompts.
-type promptsOf struct {
+// promptDefinition is the definition of a tool with the source's prompts.
+type promptDefinition struct {
 	Name        string                     `json:"name"`
 	Description string                     `json:"description"`
 	InputSchema json.RawMessage            `json:"inputSchema"`
 	Prompts     map[string]json.RawMessage `json:"prompts"`
 }
 
-// saidPrompts returns the prompts in a definition made by promptsDefinition.
-func saidPrompts(definition json.RawMessage) map[string]json.RawMessage {
-	var d promptsOf
+// promptsIn returns the prompts in a definition made by promptsDefinition.
+func promptsIn(definition json.RawMessage) map[string]json.RawMessage {
+	var d promptDefinition
 	if json.Unmarshal(definition, &d) != nil {
 		return nil
 	}
 	return d.Prompts
 }
 
-// read calls one of the libraryTools. ok is false for any other tool.
-func (m *sourceManager) read(ctx context.Context, req *source.Request) (out *source.Output, ok bool, err error) {
+// readLibrary calls one of the libraryTools. ok is false for any other tool.
+func (m *sourceManager) readLibrary(ctx context.Context, req *source.Request) (out *source.Output, ok bool, err error) {
 	var value json.RawMessage
 	offered, has := source.As[source.Library](m.src)
 	if !has {
@@ -139,8 +139,8 @@ func (a *App) AddSource(name string, src source.Source, o SourceOptions) error {
 	if err := reserved.Check(name); err != nil {
 		return err
 	}
-	a.reloading.Lock() // or a reload that began before would drop it
-	defer a.reloading.Unlock()
+	a.reloadMu.Lock() // or a reload that began before would drop it
+	defer a.reloadMu.Unlock()
 	if a.closed {
 		return errClosed()
 	}
@@ -150,15 +150,15 @@ func (a *App) AddSource(name string, src source.Source, o SourceOptions) error {
 		return toolroom.Errorf(toolroom.CodeConflict, "source %q already exists", name).WithHint("choose another name")
 	}
 	m := newManager(&sourceManager{
-		name: name, src: &selected{predicting: predicting{Source: src}, plain: o.Plain}, catalog: a.catalog, redactor: a.redactor,
-		log: a.log, library: &a.library, plain: o.Plain, own: true,
+		name: name, src: &selectedSource{predictingSource: predictingSource{Source: src}, plain: o.Plain}, catalog: a.catalog, redactor: a.redactor,
+		log: a.log, library: &a.library, plain: o.Plain, fromProgram: true,
 	})
 	a.managers[name] = m
 	started := a.stop != nil
 	a.mu.Unlock()
 	m.publish()
 	if started {
-		m.keepListed()
+		m.listUntilSuccess()
 	}
 	return nil
 }

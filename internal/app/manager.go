@@ -40,13 +40,13 @@ const (
 // sourceManager keeps one configured source connected, listed and in the catalog. It lists
 // the tools again after each change, and lets calls finish before it closes the source.
 type sourceManager struct {
-	name     string
-	digest   string // of the configuration that the source was built from
-	fixed    string // as returned by [App.fixedIn]
-	src      source.Source
-	catalog  *catalog.Catalog
-	cache    *listCache
-	redactor *secret.Redactor
+	name           string
+	digest         string // of the configuration that the source was built from
+	protectedFiles string // as returned by [App.fixedIn]
+	src            source.Source
+	catalog        *catalog.Catalog
+	cache          *listCache
+	redactor       *secret.Redactor
 	// admit filters the listed tools: it returns those that may be in the catalog. After an
 	// error they are filtered again later. Nil admits all.
 	admit func(context.Context, []toolroom.Tool) ([]toolroom.Tool, error)
@@ -56,7 +56,7 @@ type sourceManager struct {
 	log         *slog.Logger
 	library     *catalog.Library
 	plain       bool // prompts are shown under their bare names
-	own         bool // added by the program, not by the config
+	fromProgram bool // added by the program, not by the config
 
 	ctx    context.Context // ends when the manager is closed
 	cancel context.CancelFunc
@@ -68,29 +68,29 @@ type sourceManager struct {
 	admitting sync.Mutex
 	retrying  bool // the tools will be filtered again
 
-	mu      sync.Mutex
-	current *listing // the last or current attempt
-	again   bool     // something changed during the current attempt
-	listed  bool
-	fetched bool // listed by this process, not read from the cache
+	mu        sync.Mutex
+	current   *listing // the last or current attempt
+	listAgain bool     // something changed during the current attempt
+	listed    bool
+	fetched   bool // listed by this process, not read from the cache
 	// outdated is the time of the list if it is old, of an earlier process; else zero.
 	outdated time.Time
 	closed   bool
 	tools    []toolroom.Tool // as last listed
-	failed   *keptFailure    // the last attempt of an earlier process, or nil
+	failed   *cachedFailure  // the last attempt of an earlier process, or nil
 	rejected []string        // those of them that the catalog did not take, with the reasons
 }
 
 // listing is one attempt to list a source's tools.
 type listing struct {
 	began time.Time
-	done  chan struct{}
+	ended chan struct{}
 	err   error
 }
 
-func (l *listing) over() bool {
+func (l *listing) done() bool {
 	select {
-	case <-l.done:
+	case <-l.ended:
 		return true
 	default:
 		return false
@@ -102,7 +102,7 @@ func newManager(m *sourceManager) *sourceManager {
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if n, ok := source.As[source.Notifier](m.src); ok {
 		n.Notify(source.Events{
-			ToolsChanged:    func() { m.start(true) },
+			ToolsChanged:    func() { m.startListing(true) },
 			ResourceChanged: func(uri string, params json.RawMessage) { m.library.Updated(m.name, uri, params) },
 			Notified:        func(n source.Notification) { m.library.Notified(m.name, n) },
 		})
@@ -117,7 +117,7 @@ func (m *sourceManager) publish() {
 	m.failed = failed
 	m.mu.Unlock()
 	if tools, outdated, ok := m.cache.read(); ok {
-		m.put(tools)
+		m.setTools(tools)
 		m.mu.Lock()
 		m.listed, m.outdated = true, outdated
 		m.mu.Unlock()
@@ -159,9 +159,9 @@ func (m *sourceManager) load(ctx context.Context) error {
 	case !listed:
 		return m.list(ctx)
 	case outdated:
-		l := m.start(false)
+		l := m.startListing(false)
 		select {
-		case <-l.done:
+		case <-l.ended:
 		case <-time.After(refreshWait):
 		case <-ctx.Done():
 			return ctx.Err()
@@ -175,10 +175,10 @@ func (m *sourceManager) load(ctx context.Context) error {
 func (m *sourceManager) relist(ctx context.Context) error {
 	m.mu.Lock()
 	pause, err := relistPause, error(nil)
-	if m.current != nil && m.current.over() && m.current.err != nil {
+	if m.current != nil && m.current.done() && m.current.err != nil {
 		pause = firstRelist
 	}
-	recent := m.current != nil && m.current.over() && time.Since(m.current.began) < pause
+	recent := m.current != nil && m.current.done() && time.Since(m.current.began) < pause
 	if recent {
 		err = m.current.err
 	}
@@ -191,58 +191,58 @@ func (m *sourceManager) relist(ctx context.Context) error {
 
 // list lists the tools now and waits for the result.
 func (m *sourceManager) list(ctx context.Context) error {
-	l := m.start(false)
+	l := m.startListing(false)
 	select {
-	case <-l.done:
+	case <-l.ended:
 		return l.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// start starts an attempt or joins the current one. If changed is set, another attempt
+// startListing starts an attempt or joins the current one. If changed is set, another attempt
 // follows the current one, which may have read the old list.
-func (m *sourceManager) start(changed bool) *listing {
+func (m *sourceManager) startListing(changed bool) *listing {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.current != nil && !m.current.over() {
-		m.again = m.again || changed
+	if m.current != nil && !m.current.done() {
+		m.listAgain = m.listAgain || changed
 		return m.current
 	}
-	l := &listing{began: time.Now(), done: make(chan struct{})}
+	l := &listing{began: time.Now(), ended: make(chan struct{})}
 	if m.closed {
 		l.err = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "source %s was removed", m.name)
-		close(l.done)
+		close(l.ended)
 		return l
 	}
 	m.current = l
 	m.work.Go(func() {
 		var err error
-		if panicked := panics.Catch(func() { err = m.fetch() }); panicked != nil {
+		if panicked := panics.Catch(func() { err = m.fetchTools() }); panicked != nil {
 			err = toolroom.Errorf(toolroom.CodeInternal, "cannot list the tools of source %s: %w", m.name, panicked)
 		}
 		if err != nil {
 			failure := m.redactor.Error(toolroom.AsError(err))
 			l.err = failure
 			if m.ctx.Err() == nil {
-				if err := m.cache.fail(failure); err != nil {
+				if err := m.cache.writeFailure(failure); err != nil {
 					m.log.Warn("cannot store why a source failed", "source", m.name, "error", err)
 				}
 			}
 		}
-		close(l.done)
+		close(l.ended)
 		m.mu.Lock()
-		again := m.again
-		m.again = false
+		again := m.listAgain
+		m.listAgain = false
 		m.mu.Unlock()
 		if again && m.ctx.Err() == nil {
-			m.start(false)
+			m.startListing(false)
 		}
 	})
 	return l
 }
 
-func (m *sourceManager) fetch() error {
+func (m *sourceManager) fetchTools() error {
 	ctx, cancel := context.WithTimeout(m.ctx, listTimeout)
 	defer cancel()
 	tools, err := m.src.Tools(ctx)
@@ -256,14 +256,14 @@ func (m *sourceManager) fetch() error {
 	if m.ctx.Err() != nil {
 		return m.ctx.Err()
 	}
-	offer := m.offer(ctx)
+	offer := m.listLibrary(ctx)
 	if m.ctx.Err() != nil {
 		return m.ctx.Err()
 	}
 	// These names are of our own tools, whose definitions are judged by other rules.
-	tools = slices.DeleteFunc(tools, namedByUs)
+	tools = slices.DeleteFunc(tools, hasOurName)
 	tools = append(tools, m.libraryTools(offer, m.Describe().Kind)...)
-	tools = m.put(tools)
+	tools = m.setTools(tools)
 	if !m.unlessRetired(func() { m.library.Set(m.name, offer) }) {
 		return context.Canceled
 	}
@@ -276,8 +276,8 @@ func (m *sourceManager) fetch() error {
 	return nil
 }
 
-// put makes tools, without secrets, the list of the source, and returns it.
-func (m *sourceManager) put(tools []toolroom.Tool) []toolroom.Tool {
+// setTools makes tools, without secrets, the list of the source, and returns it.
+func (m *sourceManager) setTools(tools []toolroom.Tool) []toolroom.Tool {
 	tools = redactedTools(m.redactor, tools)
 	m.mu.Lock()
 	m.tools = tools
@@ -300,7 +300,7 @@ func (m *sourceManager) readmit() {
 		if err := m.filter(); err != nil && !m.retrying {
 			m.log.Error("cannot compare the tools of a source with their versions; new and changed ones are quarantined until that succeeds", "source", m.name, "error", err)
 			m.retrying = true
-			m.work.Go(m.retry)
+			m.work.Go(m.retryFilter)
 		}
 	})
 }
@@ -356,7 +356,7 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-func (m *sourceManager) retry() {
+func (m *sourceManager) retryFilter() {
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
 		select {
 		case <-time.After(pause):
@@ -385,8 +385,8 @@ func redactedTools(by *secret.Redactor, tools []toolroom.Tool) []toolroom.Tool {
 	return out
 }
 
-// keepListed tries to list the source, with growing pauses, until it succeeds once.
-func (m *sourceManager) keepListed() {
+// listUntilSuccess tries to list the source, with growing pauses, until it succeeds once.
+func (m *sourceManager) listUntilSuccess() {
 	m.work.Go(func() {
 		said, began := "", time.Now()
 		for {
@@ -426,19 +426,19 @@ func (m *sourceManager) call(ctx context.Context, req *source.Request, version i
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "source %s was removed", m.name)
 	}
 	defer m.calls.leave()
-	if err := m.verify(ctx, req.Tool, version); err != nil {
+	if err := m.checkDefinition(ctx, req.Tool, version); err != nil {
 		return &source.Output{Unsent: true, Effects: toolroom.EffectsNone}, err
 	}
-	if out, ok, err := m.read(ctx, req); ok {
+	if out, ok, err := m.readLibrary(ctx, req); ok {
 		return out, err
 	}
 	return m.src.Call(ctx, req)
 }
 
-// verify lists the source before the first call of this process, because the source may
+// checkDefinition lists the source before the first call of this process, because the source may
 // have changed since an earlier process listed it, and refuses a quarantined tool. If the
 // source cannot be listed, there is nothing to compare, and the call proceeds.
-func (m *sourceManager) verify(ctx context.Context, id toolroom.ID, version int) error {
+func (m *sourceManager) checkDefinition(ctx context.Context, id toolroom.ID, version int) error {
 	if m.quarantined == nil {
 		return nil
 	}
@@ -480,7 +480,7 @@ func (m *sourceManager) status() source.Status {
 	m.mu.Lock()
 	current, listed, kept := m.current, m.listed, m.failed
 	m.mu.Unlock()
-	if current != nil && current.over() && current.err != nil {
+	if current != nil && current.done() && current.err != nil {
 		s.Error, s.Stale = current.err.Error(), listed
 		if s.State == "" || s.State == "ready" || s.State == "idle" {
 			s.State = "failing"

@@ -17,9 +17,9 @@ import (
 	"github.com/toolroom/toolroom/internal/restrict"
 )
 
-// starter returns the function that starts a source's programs with the network that the
+// programStarter returns the function that starts a source's programs with the network that the
 // config allows them.
-func (a *App) starter(network string, guard *egress.Guard) func(proc.Spec) (*proc.Process, error) {
+func (a *App) programStarter(network string, guard *egress.Guard) func(proc.Spec) (*proc.Process, error) {
 	j := a.jail(network, guard)
 	if j.HostNetwork {
 		return proc.Start
@@ -27,9 +27,9 @@ func (a *App) starter(network string, guard *egress.Guard) func(proc.Spec) (*pro
 	return j.Start
 }
 
-// launcher returns the command that launches programs in a jail: that of guests if there
+// jailLauncher returns the command that launches programs in a jail: that of guests if there
 // is one, because it is small.
-func (a *App) launcher() []string {
+func (a *App) jailLauncher() []string {
 	switch {
 	case a.o.Guest.Path != "":
 		return slices.Concat([]string{a.o.Guest.Path}, a.o.Guest.Args)
@@ -40,7 +40,7 @@ func (a *App) launcher() []string {
 }
 
 func (a *App) jail(network string, guard *egress.Guard) *netjail.Jail {
-	j := &netjail.Jail{Launcher: a.launcher(), Log: a.log}
+	j := &netjail.Jail{Launcher: a.jailLauncher(), Log: a.log}
 	switch network {
 	case config.NetworkGuarded:
 		j.Guard = guard
@@ -51,14 +51,14 @@ func (a *App) jail(network string, guard *egress.Guard) *netjail.Jail {
 	return j
 }
 
-// ruled returns the function that starts programs without a sandbox under the policy's
+// starterWithRules returns the function that starts programs without a sandbox under the policy's
 // rules about effects.
-func (a *App) ruled(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.Process, error) {
+func (a *App) starterWithRules(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.Process, error) {
 	return func(s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 		if len(rules) == 0 && j.HostNetwork {
 			return proc.Start(s)
 		}
-		under, err := j.Under(rules, restrict.View{Path: a.searchPath(), Scratch: a.scratch()})
+		under, err := j.Under(rules, restrict.View{Path: a.searchPath(), Scratch: a.tempFolder()})
 		if err != nil {
 			return nil, err
 		}
@@ -66,8 +66,8 @@ func (a *App) ruled(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.P
 	}
 }
 
-// scratch is the folder for temporary files of the server.
-func (a *App) scratch() string { return filepath.Join(a.stateOf("shell"), "scratch") }
+// tempFolder is the folder for temporary files of the server.
+func (a *App) tempFolder() string { return filepath.Join(a.packFolder("shell"), "scratch") }
 
 // searchPath returns the absolute folders in PATH.
 func (a *App) searchPath() []string {
@@ -75,15 +75,15 @@ func (a *App) searchPath() []string {
 	return slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return !filepath.IsAbs(dir) })
 }
 
-// enforces reports whether rules can be enforced on programs that run without a sandbox.
+// enforcesRules reports whether rules can be enforced on programs that run without a sandbox.
 // It tries once.
-func (a *App) enforces() bool {
-	a.enforcing.Do(func() {
+func (a *App) enforcesRules() bool {
+	a.enforceOnce.Do(func() {
 		if a.o.Helper == "" {
 			return
 		}
-		scratch := a.scratch()
-		j := &netjail.Jail{Launcher: a.launcher(), Binds: []lockdown.Bind{{Source: scratch, Target: scratch}}}
+		scratch := a.tempFolder()
+		j := &netjail.Jail{Launcher: a.jailLauncher(), Binds: []lockdown.Bind{{Source: scratch, Target: scratch}}}
 		// Without arguments the helper only prints how it is used.
 		p, err := j.Start(proc.Spec{Command: a.o.Helper, Args: []string{lockdown.JailArg}, Owner: a.owner, Stderr: io.Discard})
 		if err != nil {
@@ -118,7 +118,7 @@ func (a *App) checkNetwork() []Check {
 		})
 	}
 	if fenced > 0 {
-		checks = append(checks, a.checkFence(fenced))
+		checks = append(checks, a.checkJail(fenced))
 	}
 	return checks
 }
@@ -150,14 +150,14 @@ func (a *App) checkSandboxes() []Check {
 	return checks
 }
 
-// checkFence starts a program that does nothing in a network jail.
-func (a *App) checkFence(programs int) Check {
+// checkJail starts a program that does nothing in a network jail.
+func (a *App) checkJail(programs int) Check {
 	c := Check{Name: "network guard", Status: CheckOK, Detail: fmt.Sprintf("%d programs run in their own network namespace", programs)}
 	command, err := exec.LookPath("true")
 	if err != nil {
 		command = a.o.Helper
 	}
-	p, err := (&netjail.Jail{Launcher: a.launcher()}).Start(proc.Spec{Command: command, Env: a.o.Environ, Owner: a.owner})
+	p, err := (&netjail.Jail{Launcher: a.jailLauncher()}).Start(proc.Spec{Command: command, Env: a.o.Environ, Owner: a.owner})
 	if err != nil {
 		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "allow user namespaces, or set network: host for those programs"
 		return c

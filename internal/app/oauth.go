@@ -37,7 +37,7 @@ func (a *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (au
 	c := oauth.Config{
 		Resource: m.URL, Grant: oauth.Grant(o.Grant), ClientID: o.ClientID, ClientSecret: o.ClientSecret,
 		Issuer: o.Issuer, PrivateKey: o.PrivateKey, KeyID: o.KeyID, MetadataURL: o.MetadataURL, Scopes: o.Scopes,
-		Resolve: a.expand,
+		Resolve: a.expandSecrets,
 	}
 	named := []string{m.URL, o.Issuer, o.MetadataURL}
 	if o.IDP != nil {
@@ -45,12 +45,12 @@ func (a *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (au
 		named = append(named, o.IDP.Issuer, o.IDP.TokenEndpoint)
 	}
 	if o.Token != "" || o.TokenFile != "" {
-		c.Assertion = func(ctx context.Context) (string, error) { return a.assertion(ctx, o) }
+		c.Assertion = func(ctx context.Context) (string, error) { return a.clientAssertion(ctx, o) }
 	}
 	forAll = o.Shared || c.Grant != "" && c.Grant != oauth.AuthorizationCode
 	// The server's own statements about where to log in are subject to the guard. Addresses
 	// in the config are the operator's own and are trusted.
-	client := guard.WithOwn(own(named)...).Client()
+	client := guard.WithOwn(parseAddresses(named)...).Client()
 	client.Timeout = oauthTimeout
 	return func(who string) *oauth.Client {
 		return oauth.New(c, &loginStore{secrets: a.secrets, ref: loginRef(name, who)}, client)
@@ -60,8 +60,8 @@ func (a *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (au
 // oauthTimeout limits one request to an authorization server.
 const oauthTimeout = time.Minute
 
-// own parses the addresses that the config names.
-func own(addresses []string) []*url.URL {
+// parseAddresses parses the addresses that the config names.
+func parseAddresses(addresses []string) []*url.URL {
 	var urls []*url.URL
 	for _, address := range addresses {
 		if u, err := url.Parse(address); err == nil && u.Host != "" {
@@ -71,17 +71,17 @@ func own(addresses []string) []*url.URL {
 	return urls
 }
 
-// expand replaces the secret references in a text.
-func (a *App) expand(ctx context.Context, text string) (string, error) {
-	values, err := a.resolver.ExpandAll(shared(ctx), map[string]string{"": text})
+// expandSecrets replaces the secret references in a text.
+func (a *App) expandSecrets(ctx context.Context, text string) (string, error) {
+	values, err := a.resolver.ExpandAll(forAllCallers(ctx), map[string]string{"": text})
 	return values[""], err
 }
 
-func (a *App) assertion(ctx context.Context, o config.OAuthClient) (string, error) {
+func (a *App) clientAssertion(ctx context.Context, o config.OAuthClient) (string, error) {
 	if o.TokenFile == "" {
-		return a.expand(ctx, o.Token)
+		return a.expandSecrets(ctx, o.Token)
 	}
-	data, err := os.ReadFile(a.folder(o.TokenFile))
+	data, err := os.ReadFile(a.resolvePath(o.TokenFile))
 	if err != nil {
 		return "", fmt.Errorf("the token to exchange: %w", err)
 	}
@@ -137,7 +137,7 @@ type Visit = func(ctx context.Context, address string) (back string, err error)
 // unsupported if it has no login.
 func (a *App) Login(ctx context.Context, name string, who toolroom.Identity, redirect string, visit Visit) error {
 	h := a.manager(name)
-	if h == nil && a.LoginsOf(name) {
+	if h == nil && a.PackHasLogin(name) {
 		login, err := a.googleLogin(a.Config(), who)
 		if err != nil {
 			return err

@@ -35,10 +35,10 @@ func (a *App) RecordAdmin(ctx context.Context, what string, arguments any, who t
 	return a.receipts.Append(ctx, rec)
 }
 
-// KeepSecrets stores the secrets of a source, by their references. Unless replace is set, it
+// StoreSecrets stores the secrets of a source, by their references. Unless replace is set, it
 // refuses to change a secret that is there: it may be another's. The error then has code
 // conflict, and nothing has been stored.
-func (a *App) KeepSecrets(ctx context.Context, secrets map[string]string, replace bool) error {
+func (a *App) StoreSecrets(ctx context.Context, secrets map[string]string, replace bool) error {
 	refs := map[string]secret.Ref{}
 	for text, value := range secrets {
 		ref, err := secret.ParseRef(text)

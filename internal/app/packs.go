@@ -27,9 +27,9 @@ import (
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
-// contested are the namespaces of built-in tools that a source of the config may have, too: it
+// overridableNamespaces are the namespaces of built-in tools that a source of the config may have, too: it
 // takes precedence.
-var contested = []string{"git", "image", "audio", "screen", "camera", "gmail", "calendar", "docs", "drive", "tasks"}
+var overridableNamespaces = []string{"git", "image", "audio", "screen", "camera", "gmail", "calendar", "docs", "drive", "tasks"}
 
 // serviceNamespaces are the packs that services makes, by the namespaces of their tools.
 var serviceNamespaces = map[string]string{
@@ -46,8 +46,8 @@ func offHint(namespace string) string {
 	return fmt.Sprintf("the tools of %s are built in and off: turn them on in toolroom.yaml: builtin: {%s: {}}", namespace, pack)
 }
 
-// services makes the packs that are off unless the config has a section for them.
-func (a *App) services(c *config.Config, on func(pack string) bool, folders *folder.Folders) ([]*builtin.Pack, error) {
+// servicePacks makes the packs that are off unless the config has a section for them.
+func (a *App) servicePacks(c *config.Config, on func(pack string) bool, folders *folder.Folders) ([]*builtin.Pack, error) {
 	var list []*builtin.Pack
 	for _, service := range []struct {
 		name string
@@ -77,9 +77,9 @@ func (a *App) services(c *config.Config, on func(pack string) bool, folders *fol
 	return list, nil
 }
 
-// reaches returns a transport that may reach a service that the config names, and the
+// serviceTransport returns a transport that may reach a service that the config names, and the
 // service's address.
-func (a *App) reaches(c *config.Config, service string) (http.RoundTripper, *url.URL, error) {
+func (a *App) serviceTransport(c *config.Config, service string) (http.RoundTripper, *url.URL, error) {
 	address, err := url.Parse(service)
 	if err != nil {
 		return nil, nil, err
@@ -98,7 +98,7 @@ func (a *App) OpenArtifact(ctx context.Context, who toolroom.Identity, handle st
 
 func (a *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {
 	s := *c.Builtin.Storage
-	transport, address, err := a.reaches(c, s.URL)
+	transport, address, err := a.serviceTransport(c, s.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -115,17 +115,17 @@ func (a *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.P
 		}
 		transport = guard.WithOwn(hosts...).Transport()
 	}
-	notes := memory.Open(a.stateOf("memory"))
+	notes := memory.Open(a.packFolder("memory"))
 	return storage.Pack(storage.Options{
 		Client: &storage.Client{
 			Endpoint: address, Region: cmp.Or(s.Region, "us-east-1"), VirtualHosts: s.VirtualHosts, Transport: transport,
 			Keys: func(ctx context.Context) (storage.Keys, error) {
-				values, err := a.resolver.ExpandAll(shared(ctx), map[string]string{"secret": s.SecretKey, "token": s.SessionToken})
+				values, err := a.resolver.ExpandAll(forAllCallers(ctx), map[string]string{"secret": s.SecretKey, "token": s.SessionToken})
 				return storage.Keys{Access: s.AccessKey, Secret: values["secret"], Token: values["token"]}, err
 			},
 		},
 		Bucket: s.Bucket, Buckets: s.Buckets, MaxExpiry: s.MaxExpiry, Folders: folders, Artifact: a.OpenArtifact,
-		Save: notes.Save, Has: notes.Has, State: a.stateOf("storage"),
+		Save: notes.Save, Has: notes.Has, State: a.packFolder("storage"),
 	}), nil
 }
 
@@ -156,36 +156,36 @@ func (a *App) k8sPack(c *config.Config) (*builtin.Pack, error) {
 			return values["kubeconfig"], err
 		}
 	case s.Kubeconfig != "":
-		o.Kubeconfig = a.folder(s.Kubeconfig)
+		o.Kubeconfig = a.resolvePath(s.Kubeconfig)
 	}
 	return k8s.Pack(o), nil
 }
 
 func (a *App) mediaPack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {
 	s := *c.Builtin.Media
-	channels, err := a.channels(c)
+	channels, err := a.messageChannels(c)
 	if err != nil {
 		return nil, err
 	}
 	o := media.Options{Channels: channels, Folders: folders, Artifact: a.OpenArtifact, Put: a.artifacts.Put, MaxBytes: s.MaxBytes, Environ: a.o.Environ}
-	if o.Vision, err = a.model(c, s.Vision, "builtin.media.vision"); err != nil {
+	if o.Vision, err = a.mediaModel(c, s.Vision, "builtin.media.vision"); err != nil {
 		return nil, err
 	}
-	o.Speech, err = a.model(c, s.Speech, "builtin.media.speech")
+	o.Speech, err = a.mediaModel(c, s.Speech, "builtin.media.speech")
 	return media.Pack(o), err
 }
 
-// model returns the model that a section of the config names, or nil.
-func (a *App) model(c *config.Config, s *config.BuiltinModel, section string) (*media.Provider, error) {
+// mediaModel returns the model that a section of the config names, or nil.
+func (a *App) mediaModel(c *config.Config, s *config.BuiltinModel, section string) (*media.Provider, error) {
 	if s == nil {
 		return nil, nil
 	}
 	p := &media.Provider{Kind: s.Provider, URL: media.Address(s.Provider, s.URL), Model: s.Model, Section: section}
 	if s.Key != "" {
-		p.Key = a.expanded(s.Key)
+		p.Key = a.expander(s.Key)
 	}
 	var err error
-	p.Transport, _, err = a.reaches(c, p.URL)
+	p.Transport, _, err = a.serviceTransport(c, p.URL)
 	return p, err
 }
 
@@ -201,7 +201,7 @@ func (a *App) googleLogin(c *config.Config, who toolroom.Identity) (*oauth.Clien
 		issuer = strings.TrimSuffix(s.URL, "/")
 		e = oauth.Endpoints{Authorization: issuer + "/o/oauth2/v2/auth", Token: issuer + "/token"}
 	}
-	transport, _, err := a.reaches(c, e.Token)
+	transport, _, err := a.serviceTransport(c, e.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (a *App) googleLogin(c *config.Config, who toolroom.Identity) (*oauth.Clien
 		owner = identity.Owner(who)
 	}
 	return oauth.New(oauth.Config{
-		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Issuer: issuer, Endpoints: &e, Resolve: a.expand,
+		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Issuer: issuer, Endpoints: &e, Resolve: a.expandSecrets,
 		Scopes: google.Options{Services: s.Services}.Scopes(),
 	}, &loginStore{secrets: a.secrets, ref: loginRef(googleName, owner)}, &http.Client{Transport: transport, Timeout: oauthTimeout}), nil
 }
@@ -223,7 +223,7 @@ func (a *App) googlePack(c *config.Config) (*builtin.Pack, error) {
 		return nil, err
 	}
 	return google.Pack(google.Options{
-		Services: s.Services, URL: s.URL, Transport: guard.WithOwn(own([]string{s.URL})...).Transport(), Configured: s.ClientID != "",
+		Services: s.Services, URL: s.URL, Transport: guard.WithOwn(parseAddresses([]string{s.URL})...).Transport(), Configured: s.ClientID != "",
 		Token: func(ctx context.Context, who toolroom.Identity) (string, error) {
 			login, err := a.googleLogin(c, who)
 			if err != nil {
@@ -234,8 +234,8 @@ func (a *App) googlePack(c *config.Config) (*builtin.Pack, error) {
 	}), nil
 }
 
-// LoginsOf reports whether a name is that of a built-in pack with a login, and on.
-func (a *App) LoginsOf(name string) bool {
+// PackHasLogin reports whether a name is that of a built-in pack with a login, and on.
+func (a *App) PackHasLogin(name string) bool {
 	c := a.Config()
 	return name == googleName && c.Builtin.On(googleName, false) && c.Builtin.Google.ClientID != ""
 }

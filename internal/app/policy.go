@@ -62,8 +62,8 @@ func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, m
 // ReloadPolicy reads the policy files of the current config again. The new policy applies
 // from the next call on. Sandboxes that may see a replaced file start anew.
 func (a *App) ReloadPolicy() error {
-	a.reloading.Lock()
-	defer a.reloading.Unlock()
+	a.reloadMu.Lock()
+	defer a.reloadMu.Unlock()
 	if err := a.apply(a.Config()); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (a *App) Explain(ctx context.Context, spelling string, who toolroom.Identit
 func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explanation, error) {
 	who, arguments := of.Identity, of.Arguments
 	_ = a.find(ctx, of.Tool) // a source that cannot be listed now does not matter
-	tool, err := a.knownFor(&of)
+	tool, err := a.policyToolFor(&of)
 	if err != nil {
 		return nil, err
 	}
@@ -188,13 +188,13 @@ func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explana
 		NeedsSandbox: known && run.NeedsSandbox(e, decision),
 	}
 	if decision.Effect == toolroom.VerdictConfirm && (!spends || step.Effect == toolroom.VerdictAllow) {
-		return explained, a.standing(ctx, explained, tool, &of)
+		return explained, a.addGrant(ctx, explained, tool, &of)
 	}
 	return explained, nil
 }
 
-// standing adds the grant that covers the call, if there is one.
-func (a *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, of *toolroom.Call) error {
+// addGrant adds the grant that covers the call, if there is one.
+func (a *App) addGrant(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, of *toolroom.Call) error {
 	who, arguments := of.Identity, of.Arguments
 	question := toolroom.Approval{Tool: tool.ID.String(), Identity: who, Session: of.Session, Environment: approval.Environment(of.Environment, who)}
 	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
@@ -209,18 +209,18 @@ func (a *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroo
 	return nil
 }
 
-// asked returns the tool that a policy question is about, which need not exist yet.
-func (a *App) asked(ctx context.Context, spelling string) (*toolroom.Tool, error) {
+// policyTool returns the tool that a policy question is about, which need not exist yet.
+func (a *App) policyTool(ctx context.Context, spelling string) (*toolroom.Tool, error) {
 	_ = a.find(ctx, spelling) // a source that cannot be listed now does not matter
-	return a.known(ctx, spelling)
+	return a.listedPolicyTool(ctx, spelling)
 }
 
-// known is like asked, but for tools that were listed before: it starts no source.
-func (a *App) known(_ context.Context, spelling string) (*toolroom.Tool, error) {
-	return a.knownFor(&toolroom.Call{Tool: spelling})
+// listedPolicyTool is like asked, but for tools that were listed before: it starts no source.
+func (a *App) listedPolicyTool(_ context.Context, spelling string) (*toolroom.Tool, error) {
+	return a.policyToolFor(&toolroom.Call{Tool: spelling})
 }
 
-func (a *App) knownFor(call *toolroom.Call) (*toolroom.Tool, error) {
+func (a *App) policyToolFor(call *toolroom.Call) (*toolroom.Tool, error) {
 	e, err := a.runner.Lookup(call)
 	if err == nil {
 		return &e.Tool, nil
@@ -234,14 +234,14 @@ func (a *App) knownFor(call *toolroom.Call) (*toolroom.Tool, error) {
 
 // TryPolicy decides the cases of a trial with the current policy.
 func (a *App) TryPolicy(ctx context.Context, cases []policy.Case) ([]policy.CaseOutcome, error) {
-	return policy.NewTrial(a.policy.current.Load().policy, a.asked).Run(ctx, cases)
+	return policy.NewTrial(a.policy.current.Load().policy, a.policyTool).Run(ctx, cases)
 }
 
 // ReplayPolicy decides the calls recorded since a time again, with the current policy, and
 // returns those with a different decision.
 func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.ReplayResult, error) {
 	replayed := &policy.ReplayResult{Changes: []policy.ReplayChange{}}
-	tried := policy.NewTrial(a.policy.current.Load().policy, a.known)
+	tried := policy.NewTrial(a.policy.current.Load().policy, a.listedPolicyTool)
 	tried.Enforced = func(tool *toolroom.Tool, predicted []toolroom.Effect) func(toolroom.Effect) bool {
 		e, err := a.catalog.Resolve(tool.ID.String(), nil)
 		if err != nil {
@@ -272,7 +272,7 @@ func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.Replay
 func (a *App) spending() *policy.SpendingLedger {
 	return &policy.SpendingLedger{Store: a.store, Rules: func() []policy.SpendingRule {
 		return a.Config().Policy.SpendingRules(func(tool, pattern string) bool {
-			return a.selects(a.toolNamed(tool))(pattern)
+			return a.patternMatcher(a.toolNamed(tool))(pattern)
 		})
 	}}
 }

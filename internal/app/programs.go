@@ -17,8 +17,8 @@ import (
 // permit a program that is no source of the config. A name may have _ in place of -. The
 // error is denied if the program is not permitted, and not_found if there is none.
 func (a *App) openProgram(ctx context.Context, name string) error {
-	a.reloading.Lock()
-	defer a.reloading.Unlock()
+	a.reloadMu.Lock()
+	defer a.reloadMu.Unlock()
 	c := a.Config()
 	names := slices.Compact([]string{name, strings.ReplaceAll(name, "_", "-")})
 	permitted := func(name string) bool {
@@ -57,9 +57,9 @@ func (a *App) addProgram(ctx context.Context, name string, c config.Config) erro
 		c.Sources = map[string]config.Source{}
 	}
 	c.Sources[name] = config.Source{CLI: &config.CLISource{Command: name}}
-	a.opening = name // its help would run it before policy has decided
+	a.openingProgram = name // its help would run it before policy has decided
 	m, err := a.buildManager(name, &c, nil, nil)
-	a.opening = ""
+	a.openingProgram = ""
 	if err != nil || m == nil {
 		return err
 	}

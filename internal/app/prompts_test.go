@@ -112,7 +112,7 @@ func TestAChangedPromptIsQuarantinedUntilAPersonReleasesIt(t *testing.T) {
 	if err := r.Run(t.Context(), get).Err(); toolroom.CodeOf(err) != toolroom.CodeDenied {
 		t.Fatalf("a changed prompt passes: %v", err)
 	}
-	w, err := r.WaitingOf(t.Context(), "p")
+	w, err := r.QuarantinedSource(t.Context(), "p")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ type proposal struct {
 	Difference string `json:"difference"`
 }
 
-type proposed struct {
+type proposedVersion struct {
 	Tool        string `json:"tool"`
 	Version     int    `json:"version"`
 	Environment string `json:"environment"`
@@ -81,27 +81,27 @@ func (a *App) openProposals() error {
 		return err
 	}
 	for _, f := range []gofunc.Func{first, second} {
-		if err := a.catalog.SetBuiltin(f.Tool.ID.String(), proposals{a.funcs.Only(f)}, []toolroom.Tool{f.Tool}); err != nil {
+		if err := a.catalog.SetBuiltin(f.Tool.ID.String(), proposalSource{a.funcs.Only(f)}, []toolroom.Tool{f.Tool}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// proposals tells a person what an approval releases.
-type proposals struct{ source.Source }
+// proposalSource tells a person what an approval releases.
+type proposalSource struct{ source.Source }
 
 // Unwrap returns the wrapped source.
-func (p proposals) Unwrap() source.Source { return p.Source }
+func (p proposalSource) Unwrap() source.Source { return p.Source }
 
 // PredictEffects returns nothing: the tools declare their effects.
-func (proposals) PredictEffects(*source.Request) ([]toolroom.Effect, string) { return nil, "" }
+func (proposalSource) PredictEffects(*source.Request) ([]toolroom.Effect, string) { return nil, "" }
 
 // Enforces returns true: the tools start no program.
-func (proposals) Enforces(*source.Request, toolroom.Effect, []toolroom.Effect) bool { return true }
+func (proposalSource) Enforces(*source.Request, toolroom.Effect, []toolroom.Effect) bool { return true }
 
 // Preview says what the call releases, in one sentence.
-func (proposals) Preview(_ context.Context, req *source.Request) (source.Preview, error) {
+func (proposalSource) Preview(_ context.Context, req *source.Request) (source.Preview, error) {
 	var p proposal
 	if req.Tool.Unversioned().String() != releaseProposal || json.Unmarshal(req.Arguments, &p) != nil {
 		return source.Preview{}, nil
@@ -109,38 +109,38 @@ func (proposals) Preview(_ context.Context, req *source.Request) (source.Preview
 	return source.Preview{Effects: []string{fmt.Sprintf("releases version %d of %s to %s and to no other environment, which `toolroom tool rollback` undoes", p.Version, p.Tool, release.Test)}}, nil
 }
 
-func (a *App) propose(ctx context.Context, in proposeInput) (proposed, error) {
+func (a *App) propose(ctx context.Context, in proposeInput) (proposedVersion, error) {
 	who := gofunc.Caller(ctx)
-	p, err := a.fromOwnRun(ctx, in)
+	p, err := a.proposeFromOwnRun(ctx, in)
 	if err != nil {
-		return proposed{}, err
+		return proposedVersion{}, err
 	}
-	pushed, err := a.PushFromRun(ctx, p, "", "proposed by "+who.String(), who.Key())
+	pushed, err := a.PushProposal(ctx, p, "", "proposed by "+who.String(), who.Key())
 	if err != nil {
-		return proposed{}, err
+		return proposedVersion{}, err
 	}
 	shown, err := a.proposal(ctx, p, pushed.Tool, pushed.Number)
 	if err != nil {
-		return proposed{}, err
+		return proposedVersion{}, err
 	}
 	shown.Run, shown.Description, shown.Parameters = in.Run, in.Description, in.Parameters
 	arguments, err := json.Marshal(shown)
 	if err != nil {
-		return proposed{}, err
+		return proposedVersion{}, err
 	}
 	result := a.runner.Run(ctx, toolroom.Call{Tool: releaseProposal, Arguments: arguments})
 	if result.Error != nil {
-		return proposed{}, result.Error
+		return proposedVersion{}, result.Error
 	}
-	return proposed{pushed.Tool, pushed.Number, release.Test}, nil
+	return proposedVersion{pushed.Tool, pushed.Number, release.Test}, nil
 }
 
-// fromOwnRun makes a function of a program that the caller ran.
-func (a *App) fromOwnRun(ctx context.Context, in proposeInput) (*Proposal, error) {
+// proposeFromOwnRun makes a function of a program that the caller ran.
+func (a *App) proposeFromOwnRun(ctx context.Context, in proposeInput) (*Proposal, error) {
 	if ran, err := a.Receipt(ctx, in.Run); err != nil || !identity.Reaches(gofunc.Caller(ctx), ran.Identity) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "you made no call %q", in.Run).WithHint("run is the id of your own call of code:execute")
 	}
-	return a.FromRun(ctx, FromRun{Run: in.Run, Name: in.Name, Description: in.Description, Literals: in.Parameters})
+	return a.ProposeFromRun(ctx, FromRunOptions{Run: in.Run, Name: in.Name, Description: in.Description, Literals: in.Parameters})
 }
 
 // proposal returns what a person sees of a version that was made of a run. Nothing of it but
@@ -180,24 +180,24 @@ func (a *App) proposal(ctx context.Context, from *Proposal, tool string, number 
 }
 
 // releaseProposed releases a version to test, if what the person saw is what it has.
-func (a *App) releaseProposed(ctx context.Context, in proposal) (proposed, error) {
+func (a *App) releaseProposed(ctx context.Context, in proposal) (proposedVersion, error) {
 	id, err := toolroom.ParseID(in.Tool)
 	if err != nil {
-		return proposed{}, err
+		return proposedVersion{}, err
 	}
-	p, err := a.fromOwnRun(ctx, proposeInput{Run: in.Run, Name: id.Name, Description: in.Description, Parameters: in.Parameters})
+	p, err := a.proposeFromOwnRun(ctx, proposeInput{Run: in.Run, Name: id.Name, Description: in.Description, Parameters: in.Parameters})
 	if err != nil {
-		return proposed{}, err
+		return proposedVersion{}, err
 	}
 	really, err := a.proposal(ctx, p, in.Tool, in.Version)
 	if err != nil {
-		return proposed{}, err
+		return proposedVersion{}, err
 	}
 	really.Run, really.Description, really.Parameters = in.Run, in.Description, in.Parameters
 	if !reflect.DeepEqual(*really, in) {
-		return proposed{}, toolroom.Errorf(toolroom.CodeConflict, "what was approved is not what version %d of %s has", in.Version, in.Tool).WithHint("call %s", proposeTool)
+		return proposedVersion{}, toolroom.Errorf(toolroom.CodeConflict, "what was approved is not what version %d of %s has", in.Version, in.Tool).WithHint("call %s", proposeTool)
 	}
 	who := gofunc.Caller(ctx)
 	_, err = a.releases.Release(ctx, release.Order{Tool: in.Tool, Version: in.Version, Environment: release.Test, Reason: "proposed by " + who.String() + " and approved"}, who.Key())
-	return proposed{in.Tool, in.Version, release.Test}, err
+	return proposedVersion{in.Tool, in.Version, release.Test}, err
 }

@@ -25,36 +25,36 @@ func (a *App) openRecorder(ctx context.Context) error {
 	switch log := a.config.Receipts.Log; log {
 	case "":
 	case config.LogOTLP:
-		a.collector = receipt.NewOTLP(receipt.OTLPOptions{
+		a.receiptCollector = receipt.NewOTLP(receipt.OTLPOptions{
 			Endpoint: a.config.Receipts.OTLP.Endpoint, Version: a.o.Version, Log: a.log,
 			Headers: func(ctx context.Context) (map[string]string, error) {
 				return a.resolver.ExpandAll(ctx, a.Config().Receipts.OTLP.Headers)
 			},
 		})
-		o.Written = a.collector.Write
+		o.Written = a.receiptCollector.Write
 	case config.LogStdout:
 		if a.o.Receipts != nil {
-			a.lines = receipt.LinesTo(a.o.Receipts, a.log)
+			a.receiptLines = receipt.LinesTo(a.o.Receipts, a.log)
 		}
 	default:
 		var err error
-		if a.lines, err = receipt.OpenLines(a.folder(log), a.log); err != nil {
+		if a.receiptLines, err = receipt.OpenLines(a.resolvePath(log), a.log); err != nil {
 			return toolroom.Errorf(toolroom.CodeInternal, "receipts.log: %w", err).WithHint("choose a file that this user can write")
 		}
 	}
-	if a.lines != nil {
-		o.Written = a.lines.Write
+	if a.receiptLines != nil {
+		o.Written = a.receiptLines.Write
 	}
 	o.LeftOut = func(n int) {
 		a.log.Warn("receipts can be written again; the receipts of some refused calls are lost", "calls", n)
 	}
-	o.Sync = a.syncs
-	o.Head = a.head
-	if err := a.head.Check(ctx, a.store); err != nil {
+	o.Sync = a.mustSync
+	o.Head = a.receiptHead
+	if err := a.receiptHead.Check(ctx, a.store); err != nil {
 		a.log.Error("receipts are missing; list them with toolroom audit verify", "error", err)
 	}
 	a.recoverReceipts(ctx)
-	o.Journal = receipt.NewJournal(a.journals(), a.owner)
+	o.Journal = receipt.NewJournal(a.journalFolder(), a.owner)
 	o.Failed = func(err error) {
 		a.log.Error("the receipt journal is unavailable; calls wait for the store", "error", err)
 	}
@@ -62,8 +62,8 @@ func (a *App) openRecorder(ctx context.Context) error {
 	return nil
 }
 
-// syncs reports whether the receipt of a call must be on disk before the call returns.
-func (a *App) syncs(of *toolroom.Receipt) bool {
+// mustSync reports whether the receipt of a call must be on disk before the call returns.
+func (a *App) mustSync(of *toolroom.Receipt) bool {
 	switch a.Config().Receipts.Sync {
 	case config.SyncAlways:
 		return true
@@ -74,14 +74,14 @@ func (a *App) syncs(of *toolroom.Receipt) bool {
 	}
 }
 
-// journals is the folder of receipts that processes have recorded but not yet stored.
-func (a *App) journals() string { return filepath.Join(a.storeFolder, "receipts.journal") }
+// journalFolder is the folder of receipts that processes have recorded but not yet stored.
+func (a *App) journalFolder() string { return filepath.Join(a.storeFolder, "receipts.journal") }
 
 // recoverReceipts stores the receipts that killed processes had recorded but not stored.
 func (a *App) recoverReceipts(ctx context.Context) {
-	n, damaged, err := receipt.Recover(ctx, a.journals(), proc.Alive, a.store)
+	n, damaged, err := receipt.Recover(ctx, a.journalFolder(), proc.Alive, a.store)
 	if err != nil && ctx.Err() == nil {
-		a.log.Error("cannot recover the receipts of a killed process", "folder", a.journals(), "error", err)
+		a.log.Error("cannot recover the receipts of a killed process", "folder", a.journalFolder(), "error", err)
 	}
 	if n > 0 || damaged > 0 {
 		a.log.Info("recovered the receipts of a killed process", "receipts", n, "damaged", damaged)
@@ -140,7 +140,7 @@ func (r *receiptLog) redacted(rec *toolroom.Receipt) *toolroom.Receipt {
 	}
 	text, err := json.Marshal(rec)
 	if err != nil { // the store omits what is not valid JSON, and keeps the rest
-		rec = writable(rec)
+		rec = withoutUnencodable(rec)
 		if text, err = json.Marshal(rec); err != nil {
 			return &toolroom.Receipt{ID: rec.ID, Status: rec.Status, Effects: rec.Effects, Started: rec.Started}
 		}
@@ -159,8 +159,8 @@ func (r *receiptLog) redacted(rec *toolroom.Receipt) *toolroom.Receipt {
 	return out
 }
 
-// writable returns a copy of rec without the parts that cannot be encoded as JSON.
-func writable(rec *toolroom.Receipt) *toolroom.Receipt {
+// withoutUnencodable returns a copy of rec without the parts that cannot be encoded as JSON.
+func withoutUnencodable(rec *toolroom.Receipt) *toolroom.Receipt {
 	out := *rec
 	if len(out.Arguments) > 0 && !json.Valid(out.Arguments) {
 		out.Arguments = json.RawMessage(`"(left out: not valid JSON)"`)
@@ -176,21 +176,21 @@ func writable(rec *toolroom.Receipt) *toolroom.Receipt {
 // closeLogs writes and sends the remaining lines after the recorder has ended.
 func (a *App) closeLogs() error {
 	var errs []error
-	if a.collector != nil {
+	if a.receiptCollector != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		errs = append(errs, a.collector.Close(ctx))
+		errs = append(errs, a.receiptCollector.Close(ctx))
 	}
-	return errors.Join(append(errs, a.lines.Close())...)
+	return errors.Join(append(errs, a.receiptLines.Close())...)
 }
 
 // ReopenLog reopens the file of receipts.log after it was moved.
-func (a *App) ReopenLog() error { return a.lines.Reopen() }
+func (a *App) ReopenLog() error { return a.receiptLines.Reopen() }
 
 // mustRecord reports whether calls of a tool are recorded before they run.
 func (a *App) mustRecord(t *toolroom.Tool) bool {
 	c := a.Config()
-	return len(c.Receipts.Must) > 0 && c.Receipts.MustRecord(a.selects(t))
+	return len(c.Receipts.Must) > 0 && c.Receipts.MustRecord(a.patternMatcher(t))
 }
 
 // settleIntents records calls whose process died while they ran.
@@ -211,8 +211,8 @@ func (a *App) settleIntents(ctx context.Context) {
 	}
 }
 
-// forget removes data whose retention time, as set in the config, has passed.
-func (a *App) forget(ctx context.Context, now time.Time) {
+// removeOldData removes data whose retention time, as set in the config, has passed.
+func (a *App) removeOldData(ctx context.Context, now time.Time) {
 	c := a.Config()
 	report := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
@@ -225,7 +225,7 @@ func (a *App) forget(ctx context.Context, now time.Time) {
 	report("results of background calls", err)
 	report("schedules", a.schedules.Sweep(ctx))
 	report("journals of receipts", a.store.ForgetJournals(ctx, func(journal string) bool {
-		return receipt.IsGone(a.journals(), journal, proc.Alive)
+		return receipt.IsGone(a.journalFolder(), journal, proc.Alive)
 	}))
 	if c.Receipts.Keep > 0 {
 		_, err = a.PruneReceipts(ctx, now.Add(-c.Receipts.Keep))

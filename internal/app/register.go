@@ -24,7 +24,7 @@ func Register[In, Out any](r *App, id, description string, f func(context.Contex
 // RegisterTool is like [Register], for a tool with its own hints, examples, limits or
 // schemas.
 func RegisterTool[In, Out any](r *App, tool toolroom.Tool, f func(context.Context, In) (Out, error)) error {
-	return add(r.catalog.Add, r, tool, f)
+	return addFunction(r.catalog.Add, r, tool, f)
 }
 
 // Replace is like [Register], but replaces a function that is already registered under the
@@ -36,7 +36,7 @@ func Replace[In, Out any](r *App, id, description string, f func(context.Context
 // ReplaceTool is like [RegisterTool], but replaces a function that is already registered
 // under the id. After an error the old function remains.
 func ReplaceTool[In, Out any](r *App, tool toolroom.Tool, f func(context.Context, In) (Out, error)) error {
-	return add(r.catalog.Register, r, tool, f)
+	return addFunction(r.catalog.Register, r, tool, f)
 }
 
 func named(id, description string, register func(toolroom.Tool) error) error {
@@ -47,7 +47,7 @@ func named(id, description string, register func(toolroom.Tool) error) error {
 	return register(toolroom.Tool{ID: parsed, Description: description})
 }
 
-func add[In, Out any](to func(string, source.Source, toolroom.Tool) error, r *App, tool toolroom.Tool, f func(context.Context, In) (Out, error)) error {
+func addFunction[In, Out any](to func(string, source.Source, toolroom.Tool) error, r *App, tool toolroom.Tool, f func(context.Context, In) (Out, error)) error {
 	wrapped, err := gofunc.New(tool, f)
 	if err != nil {
 		return err

@@ -53,7 +53,7 @@ func TestASourceThatWasNeverListedIsTriedLessOftenTheLongerItIsGone(t *testing.T
 			name: "gone", src: g, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &catalog.Library{},
 		})
 		defer h.Close()
-		h.keepListed()
+		h.listUntilSuccess()
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		// A second at first, a twentieth of the time that it has been gone, five

@@ -44,7 +44,7 @@ func TestAListThatEndsAfterTheReloadDoesNotComeBack(t *testing.T) {
 	if err := <-listed; err == nil {
 		t.Error("the list of a retired source counted")
 	}
-	old.put([]toolroom.Tool{{ID: toolroom.MustParseID("src:older"), Source: toolroom.SourceMCP}})
+	old.setTools([]toolroom.Tool{{ID: toolroom.MustParseID("src:older"), Source: toolroom.SourceMCP}})
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}

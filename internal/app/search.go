@@ -20,8 +20,8 @@ import (
 	"github.com/toolroom/toolroom/internal/search"
 )
 
-// meaning is the embedder in use, and what keeps the vectors of tools.
-type meaning struct {
+// semanticSearch is the embedder in use, and what keeps the vectors of tools.
+type semanticSearch struct {
 	name    string
 	entry   embed.Entry
 	wait    time.Duration // as in the config
@@ -34,11 +34,11 @@ type meaning struct {
 
 const (
 	defaultWeight = 1
-	// firstWait is how long the first search of a process that is no server waits: its
+	// firstSearchWait is how long the first search of a process that is no server waits: its
 	// embedder must be opened first, and no other search will come.
-	firstWait = 10 * time.Second
-	// lookPeriod is how often a server looks whether an embedder was added or removed.
-	lookPeriod = 5 * time.Second
+	firstSearchWait = 10 * time.Second
+	// embedderPollPeriod is how often a server looks whether an embedder was added or removed.
+	embedderPollPeriod = 5 * time.Second
 )
 
 // openLearner begins to learn from use.
@@ -46,16 +46,16 @@ func (a *App) openLearner() {
 	a.learner = search.NewLearner(a.store, search.LearnerOptions{Redact: a.redactor.Text, Log: a.log})
 }
 
-// learning is the catalog's learner, which the config may turn off at any time.
-type learning struct{ *App }
+// configuredLearner is the catalog's learner, which the config may turn off at any time.
+type configuredLearner struct{ *App }
 
-func (l learning) Searched(who toolroom.Identity, session, query string, hits []string) {
+func (l configuredLearner) Searched(who toolroom.Identity, session, query string, hits []string) {
 	if l.Config().Search.Learns() {
 		l.learner.Searched(who, session, query, hits)
 	}
 }
 
-func (l learning) Recall(who toolroom.Identity) func(string) []search.Lesson {
+func (l configuredLearner) Recall(who toolroom.Identity) func(string) []search.Lesson {
 	if !l.Config().Search.Learns() {
 		return nil
 	}
@@ -90,51 +90,51 @@ func (a *App) applySearch(c *config.Config) error {
 		missing = fmt.Sprintf("there is no embedder %q here", name)
 	}
 	a.catalog.SetMissingMeaning(missing)
-	a.searching.Lock()
-	defer a.searching.Unlock()
-	old := a.meaning
+	a.searchMu.Lock()
+	defer a.searchMu.Unlock()
+	old := a.semantic
 	if old != nil && ok && old.entry == entry && old.name == name && old.wait == c.Search.Wait {
-		a.setMeaning(old, c)
+		a.setSemantic(old, c)
 		return nil
 	}
 	if old != nil {
 		a.catalog.SetMeaning(nil)
-		a.meaning = nil
+		a.semantic = nil
 		a.background.Go(old.close)
 	}
 	if !ok {
 		return nil
 	}
-	m, err := a.newMeaning(name, entry, c)
+	m, err := a.newSemanticSearch(name, entry, c)
 	if err != nil {
 		return err
 	}
-	a.meaning = m
-	a.setMeaning(m, c)
+	a.semantic = m
+	a.setSemantic(m, c)
 	if a.indexing {
 		a.keepIndexed(m)
 	}
 	return nil
 }
 
-func (a *App) setMeaning(m *meaning, c *config.Config) {
+func (a *App) setSemantic(m *semanticSearch, c *config.Config) {
 	a.catalog.SetMeaning(&catalog.Meaning{Query: m.service.Queries, Weight: cmp.Or(c.Search.Weight, defaultWeight)})
 }
 
 // embedder returns the embedder in use, nil if there is none.
 func (a *App) embedder() *embed.Service {
-	a.searching.Lock()
-	defer a.searching.Unlock()
-	if a.meaning == nil {
+	a.searchMu.Lock()
+	defer a.searchMu.Unlock()
+	if a.semantic == nil {
 		return nil
 	}
-	return a.meaning.service
+	return a.semantic.service
 }
 
 // Embedder opens an embedder of this room's network rules and secrets, bounded by the
 // config's search section.
 func (a *App) Embedder(entry embed.Entry) (*embed.Service, error) {
-	return a.embedService(entry, a.Config(), firstWait)
+	return a.embedService(entry, a.Config(), firstSearchWait)
 }
 
 func (a *App) embedService(entry embed.Entry, c *config.Config, wait time.Duration) (*embed.Service, error) {
@@ -151,20 +151,20 @@ func (a *App) embedService(entry embed.Entry, c *config.Config, wait time.Durati
 		transport = guard.WithOwn(address).Transport()
 	}
 	return embed.New(func(ctx context.Context) (embed.Embedder, error) {
-		return entry.Open(ctx, transport, a.expanded(entry.Key))
+		return entry.Open(ctx, transport, a.expander(entry.Key))
 	}, embed.Options{Wait: wait}), nil
 }
 
-func (a *App) newMeaning(name string, entry embed.Entry, c *config.Config) (*meaning, error) {
+func (a *App) newSemanticSearch(name string, entry embed.Entry, c *config.Config) (*semanticSearch, error) {
 	wait := c.Search.Wait
 	if !a.indexing {
-		wait = max(wait, firstWait)
+		wait = max(wait, firstSearchWait)
 	}
 	service, err := a.embedService(entry, c, wait)
 	if err != nil {
 		return nil, err
 	}
-	return &meaning{
+	return &semanticSearch{
 		name: name, entry: entry, wait: c.Search.Wait, service: service, wake: make(chan struct{}, 1), stop: func() {},
 		indexer: &embed.Indexer{Service: service, File: embed.File{Path: VectorsPath(a.home)}, Texts: a.catalog.Texts, Set: a.catalog.SetVectors},
 	}, nil
@@ -174,7 +174,7 @@ func (a *App) newMeaning(name string, entry embed.Entry, c *config.Config) (*mea
 func VectorsPath(home string) string { return filepath.Join(home, "search", "tools.vectors") }
 
 // keepIndexed embeds the tools in the background, now and whenever they change.
-func (a *App) keepIndexed(m *meaning) {
+func (a *App) keepIndexed(m *semanticSearch) {
 	ctx, cancel := context.WithCancel(context.Background())
 	unsubscribe := a.catalog.Subscribe(func([]toolroom.Change) {
 		select {
@@ -186,7 +186,7 @@ func (a *App) keepIndexed(m *meaning) {
 	m.running.Go(func() { panics.Log(a.log, "embedding tools", func() { m.indexer.Run(ctx, m.wake) }) })
 }
 
-func (m *meaning) close() {
+func (m *semanticSearch) close() {
 	m.stop()
 	m.service.Close()
 	m.running.Wait()
@@ -194,14 +194,14 @@ func (m *meaning) close() {
 
 // startSearch begins the background work of searches in a server.
 func (a *App) startSearch(ctx context.Context) {
-	a.searching.Lock()
+	a.searchMu.Lock()
 	a.indexing = true
-	if a.meaning != nil {
-		old := a.meaning
-		a.meaning = nil
+	if a.semantic != nil {
+		old := a.semantic
+		a.semantic = nil
 		a.background.Go(old.close)
 	}
-	a.searching.Unlock()
+	a.searchMu.Unlock()
 	look := func() {
 		if err := a.applySearch(a.Config()); err != nil {
 			a.log.Error("the embedder cannot be used", "error", err)
@@ -210,7 +210,7 @@ func (a *App) startSearch(ctx context.Context) {
 	look()
 	a.background.Go(func() {
 		var seen time.Time
-		every(ctx, lookPeriod, func() {
+		every(ctx, embedderPollPeriod, func() {
 			var changed time.Time
 			if info, err := os.Stat(embed.RegistryPath(a.home)); err == nil {
 				changed = info.ModTime()
@@ -224,10 +224,10 @@ func (a *App) startSearch(ctx context.Context) {
 }
 
 func (a *App) closeSearch() {
-	a.searching.Lock()
-	m := a.meaning
-	a.meaning = nil
-	a.searching.Unlock()
+	a.searchMu.Lock()
+	m := a.semantic
+	a.semantic = nil
+	a.searchMu.Unlock()
 	if m != nil {
 		m.close()
 	}
@@ -239,14 +239,14 @@ func (a *App) closeSearch() {
 // recallVectors gives the tools the vectors that are known, in a process that is no server:
 // it embeds nothing.
 func (a *App) recallVectors(ctx context.Context) {
-	a.searching.Lock()
-	m := a.meaning
+	a.searchMu.Lock()
+	m := a.semantic
 	indexing := a.indexing
-	a.searching.Unlock()
+	a.searchMu.Unlock()
 	if m == nil || indexing {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	ctx, cancel := context.WithTimeout(ctx, firstSearchWait)
 	defer cancel()
 	if err := m.indexer.Recall(ctx); err != nil {
 		a.log.Warn("searches are by words alone", "error", err)
@@ -266,9 +266,9 @@ type SearchStatus struct {
 func (a *App) SearchStatus(ctx context.Context) SearchStatus {
 	a.recallVectors(ctx)
 	s := SearchStatus{Learns: a.Config().Search.Learns()}
-	a.searching.Lock()
-	defer a.searching.Unlock()
-	if m := a.meaning; m != nil {
+	a.searchMu.Lock()
+	defer a.searchMu.Unlock()
+	if m := a.semantic; m != nil {
 		s.Embedder, s.Entry, s.Progress = m.name, m.entry, m.indexer.State()
 		if err := m.service.Failure(); err != nil {
 			s.Failure = err.Error()

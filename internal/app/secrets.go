@@ -23,7 +23,7 @@ func (a *App) secretsKey(ctx context.Context, k config.SecretsKey) ([]byte, erro
 	switch {
 	case k.File != "":
 		place = "secrets.key.file"
-		data, err := os.ReadFile(a.folder(k.File))
+		data, err := os.ReadFile(a.resolvePath(k.File))
 		if err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", place, err)
 		}
@@ -55,7 +55,7 @@ func (a *App) secretsKey(ctx context.Context, k config.SecretsKey) ([]byte, erro
 func (a *App) resolverOptions(s config.Secrets) secret.ResolverOptions {
 	backends := map[string]secret.Backend{}
 	for name, store := range s.Stores {
-		backends[name] = a.backend(store)
+		backends[name] = a.secretBackend(store)
 	}
 	scopes := map[string]secret.Scope{}
 	for name, scope := range s.Scopes {
@@ -66,7 +66,7 @@ func (a *App) resolverOptions(s config.Secrets) secret.ResolverOptions {
 	}
 }
 
-func (a *App) backend(s config.SecretStore) secret.Backend {
+func (a *App) secretBackend(s config.SecretStore) secret.Backend {
 	switch {
 	case s.Vault != nil:
 		return backend.NewVault(a.vaultOptions(s.Vault))
@@ -79,7 +79,7 @@ func (a *App) backend(s config.SecretStore) secret.Backend {
 	case s.Command != nil:
 		return backend.NewCommand(backend.CommandOptions{
 			Argv: templates(s.Command.Argv), Own: templates(s.Command.OwnArgv),
-			Env: proc.Environ(a.o.Environ, s.Command.Env), Dir: a.folder("."),
+			Env: proc.Environ(a.o.Environ, s.Command.Env), Dir: a.resolvePath("."),
 			Timeout: s.Command.Timeout, Owner: a.owner,
 		})
 	case s.Environment != nil:
@@ -180,9 +180,9 @@ func newGrants(c *config.Config) (grants, error) {
 	return g, nil
 }
 
-// narrow denies a permitted call that would use a secret for a tool or caller that the
+// denyUngranted denies a permitted call that would use a secret for a tool or caller that the
 // secret is not meant for.
-func (g grants) narrow(d policy.Decision, r policy.Request) policy.Decision {
+func (g grants) denyUngranted(d policy.Decision, r policy.Request) policy.Decision {
 	if d.Effect == toolroom.VerdictDeny {
 		return d
 	}
@@ -191,14 +191,14 @@ func (g grants) narrow(d policy.Decision, r policy.Request) policy.Decision {
 		if len(one.tools) > 0 && !policy.MatchesTool(one.tools, r.Tool) {
 			return d.WithStep(toolroom.PolicyStep{Layer: key, Effect: toolroom.VerdictDeny, Rule: key + ".tools: it does not name " + r.Tool.ID.String(), Hint: "the source uses that secret for each of its tools; add the tool there"})
 		}
-		if len(one.callers) > 0 && !one.grants(r.Who) {
+		if len(one.callers) > 0 && !one.covers(r.Who) {
 			return d.WithStep(toolroom.PolicyStep{Layer: key, Effect: toolroom.VerdictDeny, Rule: key + ".callers: it does not name " + r.Who.Key(), Hint: "ask the operator for the grant"})
 		}
 	}
 	return d
 }
 
-func (g grant) grants(who toolroom.Identity) bool {
+func (g grant) covers(who toolroom.Identity) bool {
 	return slices.Contains(g.callers, who.Key()) || slices.ContainsFunc(who.Groups, func(group string) bool {
 		return slices.Contains(g.callers, "group:"+group)
 	})

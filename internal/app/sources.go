@@ -65,7 +65,7 @@ func (a *App) status(h *sourceManager) source.Status {
 func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	h := a.manager(name)
 	if h == nil {
-		return SourceTest{}, a.NoSource(name)
+		return SourceTest{}, a.SourceNotFound(name)
 	}
 	began := time.Now()
 	err := h.list(ctx)
@@ -92,8 +92,8 @@ func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	return test, nil
 }
 
-// NoSource returns the error about a source that is not there, or is disabled.
-func (a *App) NoSource(name string) error {
+// SourceNotFound returns the error about a source that is not there, or is disabled.
+func (a *App) SourceNotFound(name string) error {
 	if s, ok := a.Config().Sources[name]; ok && s.Disabled {
 		return toolroom.Errorf(toolroom.CodeNotFound, "source %q is disabled", name).WithCLIHint("turn it on: toolroom sources enable %s", name)
 	}
@@ -103,7 +103,7 @@ func (a *App) NoSource(name string) error {
 // Load waits until the named sources, or all of them, have been listed, now or in an
 // earlier run. The error joins all failures; the other sources are loaded.
 func (a *App) Load(ctx context.Context, names ...string) error {
-	return a.each(names, func(h *sourceManager) error { return h.load(ctx) })
+	return a.eachManager(names, func(h *sourceManager) error { return h.load(ctx) })
 }
 
 // Outdated returns the sources whose tools are those of an old list, with its time.
@@ -119,7 +119,7 @@ func (a *App) Outdated() map[string]time.Time {
 	return out
 }
 
-func (a *App) each(names []string, do func(*sourceManager) error) error {
+func (a *App) eachManager(names []string, do func(*sourceManager) error) error {
 	managers := a.allManagers()
 	if len(names) > 0 {
 		managers = slices.DeleteFunc(managers, func(h *sourceManager) bool { return !slices.Contains(names, h.name) })
@@ -158,8 +158,8 @@ func (a *App) allManagers() []*sourceManager {
 // Limits apply to the calls that begin from then on. Changed keys that count only after a
 // restart are logged.
 func (a *App) Reload(c *config.Config) error {
-	a.reloading.Lock()
-	defer a.reloading.Unlock()
+	a.reloadMu.Lock()
+	defer a.reloadMu.Unlock()
 	if err := a.apply(c); err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (a *App) apply(c *config.Config) error {
 	}
 	a.trust.Store(trusted)
 	a.resolver.Configure(a.resolverOptions(c.Secrets))
-	a.policy.current.Store(&inForce{rules, grants})
+	a.policy.current.Store(&activePolicy{rules, grants})
 	if a.code != nil {
 		a.code.SetEgress(guard)
 	}
@@ -265,7 +265,7 @@ func (a *App) apply(c *config.Config) error {
 		}
 		h.publish()
 		if started {
-			h.keepListed()
+			h.listUntilSuccess()
 		}
 	}
 	return nil
@@ -274,10 +274,10 @@ func (a *App) apply(c *config.Config) error {
 // RestartSource replaces a source of the config by a new one: its calls end first, and its
 // program or connection starts anew. The error is not_found if it is not configured.
 func (a *App) RestartSource(name string) error {
-	a.reloading.Lock()
-	defer a.reloading.Unlock()
+	a.reloadMu.Lock()
+	defer a.reloadMu.Unlock()
 	old := a.manager(name)
-	if old == nil || old.own {
+	if old == nil || old.fromProgram {
 		return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
 	}
 	old.digest += " restarted" // so that it is not kept
@@ -290,7 +290,7 @@ func (a *App) RestartSource(name string) error {
 func (a *App) buildManagers(c *config.Config, old map[string]*sourceManager) (map[string]*sourceManager, error) {
 	all, fresh := map[string]*sourceManager{}, map[string]*sourceManager{}
 	for name, h := range old {
-		if h.own {
+		if h.fromProgram {
 			all[name] = h
 		}
 	}
@@ -331,20 +331,20 @@ func (a *App) buildManager(name string, c *config.Config, own, old *sourceManage
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "the program itself provides a source %q", name).
 			WithHint("rename the one in the config")
 	}
-	digest, fixed := sourceDigest(s, c)+fmt.Sprint(c.DefinitionsOf(s), c.Quarantined(s)), a.fixedIn(s, c)
-	if old != nil && old.digest == digest && old.fixed == fixed {
+	digest, fixed := sourceDigest(s, c)+fmt.Sprint(c.DefinitionsOf(s), c.Quarantined(s)), a.protectedFilesStamp(s, c)
+	if old != nil && old.digest == digest && old.protectedFiles == fixed {
 		return old, nil
 	}
 	src, err := a.newSource(name, s, c)
 	if err != nil {
 		return nil, err
 	}
-	by := trust{c.DefinitionsOf(s), c.Quarantined(s), s.HTTP != nil}
+	by := sourceTrust{c.DefinitionsOf(s), c.Quarantined(s), s.HTTP != nil}
 	return &sourceManager{
-		name: name, digest: digest, fixed: fixed, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest+a.documentStamp(s)), redactor: a.redactor,
+		name: name, digest: digest, protectedFiles: fixed, src: src, catalog: a.catalog, cache: a.listCacheFor(name, digest+a.documentVersion(s)), redactor: a.redactor,
 		admit: func(ctx context.Context, tools []toolroom.Tool) ([]toolroom.Tool, error) {
 			return a.admit(ctx, name, by, tools)
 		},
-		quarantined: a.quarantinedOf(by), log: a.log, library: &a.library, plain: s.Names == "plain",
+		quarantined: a.quarantineCheck(by), log: a.log, library: &a.library, plain: s.Names == "plain",
 	}, nil
 }

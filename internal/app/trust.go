@@ -69,7 +69,7 @@ func (t *trustRules) of(tool *toolroom.Tool) run.Trust {
 	source := t.labels[tool.ID.Namespace]
 	trust := run.Trust{
 		Labels: source.all, Secrets: source.scopes, Effect: t.effect,
-		Inside: policy.MatchesTool(t.inside, tool), Sends: sends(tool),
+		Inside: policy.MatchesTool(t.inside, tool), Sends: canSend(tool),
 	}
 	for _, g := range source.globs {
 		if policy.MatchesGlob([]string{g.glob}, tool.ID.Name) {
@@ -87,11 +87,11 @@ func (a *App) readArtifact(ctx context.Context, owner string, labels []taint.Lab
 	return a.runner.TaintSession(ctx, owner, labels)
 }
 
-// sends reports whether a call can send data outside, judging by the tool alone. Reading
+// canSend reports whether a call can send data outside, judging by the tool alone. Reading
 // counts, because a request can contain data that was read before. A hint that a tool stays
 // inside is trusted only for tools of this program or the operator; a server could claim it
 // to evade the rule.
-func sends(tool *toolroom.Tool) bool {
+func canSend(tool *toolroom.Tool) bool {
 	switch tool.Source {
 	case toolroom.SourceGo, toolroom.SourceBuiltin, toolroom.SourceHTTP:
 		return tool.Hints.IsOpenWorld()

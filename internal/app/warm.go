@@ -24,8 +24,8 @@ type WarmPool struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// ahead returns the number of sandboxes to start ahead with a driver.
-func (a *App) ahead(d sandbox.Driver) hosted.Warm {
+// warmSettings returns the number of sandboxes to start ahead with a driver.
+func (a *App) warmSettings(d sandbox.Driver) hosted.Warm {
 	if d.Name() == "host" {
 		return hosted.Warm{} // a process of the host machine starts at once
 	}
@@ -40,14 +40,14 @@ const warmDelay = time.Second
 func (a *App) warm(ctx context.Context) {
 	select {
 	case <-time.After(warmDelay):
-		a.eachAhead(ctx, func(e *hosted.Engine, s sandbox.Spec) { e.Warm(s) })
+		a.eachWarmEngine(ctx, func(e *hosted.Engine, s sandbox.Spec) { e.Warm(s) })
 	case <-ctx.Done():
 	}
 }
 
-// eachAhead calls do for each engine that starts sandboxes ahead, with their specs: the
+// eachWarmEngine calls do for each engine that starts sandboxes ahead, with their specs: the
 // engines that the config names, and by default those that are available.
-func (a *App) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Spec)) {
+func (a *App) eachWarmEngine(ctx context.Context, do func(*hosted.Engine, sandbox.Spec)) {
 	for _, one := range a.engines {
 		e, ok := one.(*hosted.Engine)
 		if !ok || e.WarmConfig().Size == 0 || a.code == nil {
@@ -97,7 +97,7 @@ func (a *App) checkWarm(ctx context.Context) []Check {
 	if len(pools) > 0 {
 		return checks
 	}
-	a.eachAhead(ctx, func(e *hosted.Engine, s sandbox.Spec) {
+	a.eachWarmEngine(ctx, func(e *hosted.Engine, s sandbox.Spec) {
 		size := e.WarmConfig().Size
 		c := Check{Name: warmName(e.Name(), string(s.Profile)), Status: CheckOK}
 		began := time.Now()

@@ -40,14 +40,14 @@ func (a *App) openWorkflows() {
 	if c.Secret == "" {
 		return
 	}
-	c.CA, c.Cert, c.Key = a.folder(c.CA), a.folder(c.Cert), a.folder(c.Key)
+	c.CA, c.Cert, c.Key = a.resolvePath(c.CA), a.resolvePath(c.Cert), a.resolvePath(c.Key)
 	if a.o.Workflows == nil {
 		if a.runnerProgram != nil {
-			a.workflows = &runnerWorkflows{program: a.runnerProgram, config: c, secret: a.secretOf(c.Secret)}
+			a.workflows = &runnerWorkflows{program: a.runnerProgram, config: c, secret: a.secretFunc(c.Secret)}
 		}
 		return
 	}
-	a.workflows = a.o.Workflows(WorkflowOptions{Temporal: c, SharedSecret: a.secretOf(c.Secret), Log: a.log})
+	a.workflows = a.o.Workflows(WorkflowOptions{Temporal: c, SharedSecret: a.secretFunc(c.Secret), Log: a.log})
 }
 
 // Workflows returns the workflows of the config.
@@ -68,9 +68,9 @@ func (a *App) remote() code.Remote {
 	return a.workflows
 }
 
-// ToolOf returns the tool that a call would run, and the maximum time that it may take. The
+// ToolFor returns the tool that a call would run, and the maximum time that it may take. The
 // tool is nil if the caller may see no such tool.
-func (a *App) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, time.Duration) {
+func (a *App) ToolFor(ctx context.Context, call toolroom.Call) (*toolroom.Tool, time.Duration) {
 	longest := cmp.Or(a.Config().Limits.MaxTimeout, 10*time.Minute)
 	_ = a.find(ctx, call.Tool) // the call itself reports the error
 	e, err := a.runner.Lookup(&call)

@@ -102,7 +102,7 @@ func (a *cli) rejectBackgroundProcess(ctx context.Context, r *app.App, call tool
 	if a.shared != nil {
 		return nil
 	}
-	tool, _ := r.ToolOf(ctx, call)
+	tool, _ := r.ToolFor(ctx, call)
 	if tool == nil || tool.Source != toolroom.SourceBuiltin || tool.ID.Unversioned().String() != "process:start" {
 		return nil
 	}

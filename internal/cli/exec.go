@@ -59,7 +59,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 			return err
 		}
 		p.Session = who.session
-		ctx, end := app.KeepWaiting(ctx)
+		ctx, end := app.Detachable(ctx)
 		defer end()
 		if call, err = r.ExecuteCall(call, *p); err != nil {
 			return err

@@ -148,7 +148,7 @@ func (a *cli) storeSecrets(ctx context.Context, secrets map[string]string, repla
 		return nil
 	}
 	return a.inState(ctx, func(r *app.App) error {
-		if err := r.KeepSecrets(ctx, secrets, replace); err != nil {
+		if err := r.StoreSecrets(ctx, secrets, replace); err != nil {
 			return err
 		}
 		for _, reference := range slices.Sorted(maps.Keys(secrets)) {

@@ -74,7 +74,7 @@ unchanged.`,
 			if err != nil {
 				return err
 			}
-			ctx, end := app.KeepWaiting(ctx)
+			ctx, end := app.Detachable(ctx)
 			defer end()
 			if err := a.printPendingApprovals(ctx, r, id); err != nil {
 				return err

@@ -197,7 +197,7 @@ func (a *cli) sourceLogs(ctx context.Context, r *app.App, name string, follow bo
 	for {
 		s, ok := findSource(r, name)
 		if !ok {
-			return r.NoSource(name)
+			return r.SourceNotFound(name)
 		}
 		text := s.Output
 		if fresh := newOutput(shown, text); fresh != "" {

@@ -44,7 +44,7 @@ Type the token at a prompt that does not echo, or pipe it in.`,
 		ValidArgsFunction: a.complete(sourceCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, ok := r.Config().Sources[args[0]]
-			if !ok && r.LoginsOf(args[0]) && !l.token {
+			if !ok && r.PackHasLogin(args[0]) && !l.token {
 				return a.logIn(ctx, r, args[0], l)
 			}
 			if !ok {
@@ -110,7 +110,7 @@ func (a *cli) logIn(ctx context.Context, r *app.App, name string, l login) error
 	if err != nil {
 		return err
 	}
-	if r.LoginsOf(name) {
+	if r.PackHasLogin(name) {
 		return a.screen.printf("logged in to %s\n", name)
 	}
 	a.screen.progress("trying " + name + " …")

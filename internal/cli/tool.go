@@ -55,7 +55,7 @@ func findTool(ctx context.Context, r *app.App, spelling string) (s *release.Serv
 
 func (a *cli) toolPushCommand() *cobra.Command {
 	var u release.Upload
-	var from app.FromRun
+	var from app.FromRunOptions
 	var literals []string
 	c := &cobra.Command{
 		Use:   "push FILE | FOLDER | --from-run RUN --name NAME",

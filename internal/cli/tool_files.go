@@ -157,7 +157,7 @@ that wait for a release, and text in the source's definitions that people do not
 		Args:    arguments(1, 3),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if name, ok := sourceOfAll(args); ok {
-				w, err := r.WaitingOf(ctx, name)
+				w, err := r.QuarantinedSource(ctx, name)
 				if err != nil {
 					return err
 				}

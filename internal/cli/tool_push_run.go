@@ -10,7 +10,7 @@ import (
 )
 
 // pushFromRun pushes a program that ran as a function, and prints it.
-func (a *cli) pushFromRun(ctx context.Context, r *app.App, args []string, from *app.FromRun, literals []string, u *release.Upload) error {
+func (a *cli) pushFromRun(ctx context.Context, r *app.App, args []string, from *app.FromRunOptions, literals []string, u *release.Upload) error {
 	const example = "toolroom tool push --from-run call_4xk2 --name open_issues"
 	if len(args) > 0 || from.Name == "" {
 		return usage(example, "--from-run takes the place of a file and needs --name")
@@ -30,11 +30,11 @@ func (a *cli) pushFromRun(ctx context.Context, r *app.App, args []string, from *
 		}
 		from.Literals[name] = json.RawMessage(value)
 	}
-	p, err := r.FromRun(ctx, *from)
+	p, err := r.ProposeFromRun(ctx, *from)
 	if err != nil {
 		return err
 	}
-	pushed, err := r.PushFromRun(ctx, p, u.Namespace, u.Message, a.author())
+	pushed, err := r.PushProposal(ctx, p, u.Namespace, u.Message, a.author())
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func sourceOfAll(args []string) (name string, ok bool) {
 }
 
 // printWaiting prints the definitions of a source that wait for a release.
-func (a *cli) printWaiting(w *app.Waiting) error {
+func (a *cli) printWaiting(w *app.QuarantinedSource) error {
 	var out strings.Builder
 	for _, t := range w.Tools {
 		if t.Served == 0 {
@@ -62,7 +62,7 @@ func countWaiting(n int) string {
 
 // releaseWaiting releases all definitions of a source that wait.
 func (a *cli) releaseWaiting(ctx context.Context, r *app.App, name, digest string, o release.Order) error {
-	w, err := r.WaitingOf(ctx, name)
+	w, err := r.QuarantinedSource(ctx, name)
 	if err != nil {
 		return err
 	}

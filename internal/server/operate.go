@@ -113,7 +113,7 @@ func (op *operator) AddSource(ctx context.Context, name string, section json.Raw
 		return nil, err
 	}
 	// A source that is not added must not change the secrets of the one that exists.
-	ready := func() error { return op.room.KeepSecrets(ctx, secrets, force) }
+	ready := func() error { return op.room.StoreSecrets(ctx, secrets, force) }
 	if err := config.AddSource(file, name, s, force, ready, op.wrote()...); err != nil {
 		return nil, invalidConfig(err, unchanged)
 	}
@@ -130,7 +130,7 @@ func (op *operator) EditSource(ctx context.Context, name string, section json.Ra
 	err = config.ChangeSource(file, name, func(config.Source) (s config.Source, err error) {
 		s, secrets, err = op.section(name, section)
 		return s, err
-	}, func() error { return op.room.KeepSecrets(ctx, secrets, true) }, op.wrote()...)
+	}, func() error { return op.room.StoreSecrets(ctx, secrets, true) }, op.wrote()...)
 	if err != nil {
 		return nil, invalidConfig(err, unchanged)
 	}

@@ -99,7 +99,7 @@ func (w *runnerWorkflows) Chain(ctx context.Context, as toolroom.Call, steps []t
 func (w *runnerWorkflows) run(ctx context.Context, r WorkflowRequest, emit func(toolroom.Event)) (*WorkflowMessage, error) {
 	answer, err := w.post(ctx, WorkflowRunPath, r)
 	if err != nil {
-		return nil, stoppedBy(ctx, err)
+		return nil, causeOr(ctx, err)
 	}
 	defer answer.Close()
 	resume := func() {}
@@ -107,7 +107,7 @@ func (w *runnerWorkflows) run(ctx context.Context, r WorkflowRequest, emit func(
 	for messages := json.NewDecoder(answer); ; {
 		var m WorkflowMessage
 		if err := messages.Decode(&m); err != nil {
-			return nil, stoppedBy(ctx, err)
+			return nil, causeOr(ctx, err)
 		}
 		switch {
 		case m.Event != nil && emit != nil:
@@ -127,8 +127,8 @@ func (w *runnerWorkflows) run(ctx context.Context, r WorkflowRequest, emit func(
 	}
 }
 
-// stoppedBy returns the reason for which ctx has ended, or else err.
-func stoppedBy(ctx context.Context, err error) error {
+// causeOr returns the reason for which ctx has ended, or else err.
+func causeOr(ctx context.Context, err error) error {
 	switch toolroom.CodeOf(ctx.Err()) {
 	case toolroom.CodeTimeout:
 		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow was stopped at its deadline")

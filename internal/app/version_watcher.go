@@ -15,36 +15,36 @@ import (
 	"github.com/toolroom/toolroom/internal/release"
 )
 
-// watching judges new versions by the receipts of their calls, and runs shadows. Both happen
+// versionWatcher judges new versions by the receipts of their calls, and runs shadows. Both happen
 // after calls have ended, and at the latest when the room closes.
-type watching struct {
+type versionWatcher struct {
 	room  *App
 	slots chan struct{} // of shadow runs
 
-	mu      sync.Mutex
-	closed  bool
-	pending map[watched]release.Entry
-	judged  map[watched]*lookedAt
+	mu         sync.Mutex
+	closed     bool
+	pending    map[watchedVersion]release.Entry
+	judgements map[watchedVersion]*judgement
 	// skipped are the runs that were left out since the last one ended, one for each version.
-	skipped map[watched]*release.ShadowRun
+	skipped map[watchedVersion]*release.ShadowRun
 	running bool
 	work    sync.WaitGroup
 }
 
-// lookedAt is what is known of a version since it was judged.
-type lookedAt struct {
-	began time.Time // of the release
-	calls int       // at that time
-	left  int       // calls until the next look
-	read  time.Time
+// judgement is what is known of a version since it was judged.
+type judgement struct {
+	began          time.Time // of the release
+	calls          int       // at that time
+	callsUntilNext int       // calls until the next look
+	read           time.Time
 }
 
-// judgeAgain is after how long a call makes a version be judged though this process has not
+// rejudgePeriod is after how long a call makes a version be judged though this process has not
 // seen enough of them: others may have.
-const judgeAgain = 10 * time.Second
+const rejudgePeriod = 10 * time.Second
 
-// watched is a version that is compared to the one before.
-type watched struct {
+// watchedVersion is a version that is compared to the one before.
+type watchedVersion struct {
 	tool, environment string
 	version           int
 }
@@ -55,45 +55,45 @@ const shadowSlots = 4
 // shadowTime limits a shadow run.
 const shadowTime = time.Minute
 
-// observed is how many calls of a version are judged.
-const observed = 1000
+// maxObserved is how many calls of a version are judged.
+const maxObserved = 1000
 
-func newWatching(r *App) *watching {
-	w := &watching{room: r, slots: make(chan struct{}, shadowSlots), pending: map[watched]release.Entry{}, judged: map[watched]*lookedAt{}, skipped: map[watched]*release.ShadowRun{}}
-	r.runner.OnServed = w.served
+func newWatching(r *App) *versionWatcher {
+	w := &versionWatcher{room: r, slots: make(chan struct{}, shadowSlots), pending: map[watchedVersion]release.Entry{}, judgements: map[watchedVersion]*judgement{}, skipped: map[watchedVersion]*release.ShadowRun{}}
+	r.runner.OnServed = w.onServed
 	return w
 }
 
-// see notes that a version which may be taken back was called.
-func (w *watching) see(table *release.Table, one watched) {
+// noteCall notes that a version which may be taken back was called.
+func (w *versionWatcher) noteCall(table *release.Table, one watchedVersion) {
 	e, ok := w.room.releases.Watches(table, one.tool, one.environment, one.version)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !ok {
-		delete(w.judged, one)
+		delete(w.judgements, one)
 		return
 	}
-	j := w.judged[one]
+	j := w.judgements[one]
 	if j == nil || !j.began.Equal(e.Time) {
-		j = &lookedAt{began: e.Time}
-		w.judged[one] = j
+		j = &judgement{began: e.Time}
+		w.judgements[one] = j
 	}
-	if j.left--; j.left > 0 && time.Since(j.read) < judgeAgain {
+	if j.callsUntilNext--; j.callsUntilNext > 0 && time.Since(j.read) < rejudgePeriod {
 		return
 	}
 	w.pending[one] = e
 	if !w.running && !w.closed {
 		w.running = true
-		w.work.Go(w.judge)
+		w.work.Go(w.judgePending)
 	}
 }
 
-// judge compares all versions that have new receipts.
-func (w *watching) judge() {
+// judgePending compares all versions that have new receipts.
+func (w *versionWatcher) judgePending() {
 	for {
 		w.mu.Lock()
 		all := w.pending
-		w.pending = map[watched]release.Entry{}
+		w.pending = map[watchedVersion]release.Entry{}
 		if w.running = len(all) > 0; !w.running {
 			w.mu.Unlock()
 			return
@@ -103,7 +103,7 @@ func (w *watching) judge() {
 			panics.Log(w.room.log, "judging a version", func() {
 				ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 				defer cancel()
-				verdict, err := w.look(ctx, one, e)
+				verdict, err := w.judgeVersion(ctx, one, e)
 				switch {
 				case err != nil:
 					w.room.log.Warn("cannot judge a new version", "tool", e.Tool, "error", err)
@@ -115,11 +115,11 @@ func (w *watching) judge() {
 	}
 }
 
-// look judges a version, unless it has been judged at as many calls.
-func (w *watching) look(ctx context.Context, one watched, e release.Entry) (*release.Verdict, error) {
-	var before lookedAt
+// judgeVersion judges a version, unless it has been judged at as many calls.
+func (w *versionWatcher) judgeVersion(ctx context.Context, one watchedVersion, e release.Entry) (*release.Verdict, error) {
+	var before judgement
 	w.mu.Lock()
-	if j := w.judged[one]; j != nil && j.began.Equal(e.Time) {
+	if j := w.judgements[one]; j != nil && j.began.Equal(e.Time) {
 		before = *j
 	}
 	w.mu.Unlock()
@@ -129,24 +129,24 @@ func (w *watching) look(ctx context.Context, one watched, e release.Entry) (*rel
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if j := w.judged[one]; j != nil && j.began.Equal(e.Time) {
+	if j := w.judgements[one]; j != nil && j.began.Equal(e.Time) {
 		// Calls that ended during the look may not be among those that it has seen.
-		meanwhile := before.left - j.left
+		meanwhile := before.callsUntilNext - j.callsUntilNext
 		j.calls, j.read = calls, time.Now()
-		if j.left = release.NextLook(calls) - calls - meanwhile; j.left <= 0 {
+		if j.callsUntilNext = release.NextLook(calls) - calls - meanwhile; j.callsUntilNext <= 0 {
 			w.pending[one] = e
 		}
 	}
 	return verdict, nil
 }
 
-// served notes a call of a released tool, and starts its shadow, if there is one.
-func (w *watching) served(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result) {
+// onServed notes a call of a released tool, and starts its shadow, if there is one.
+func (w *versionWatcher) onServed(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result) {
 	if receipt.Extra(call.Surface) {
 		return
 	}
-	environment, table, id := cmp.Or(call.Environment, release.Prod), w.room.served.table.Load(), tool.ID.Unversioned().String()
-	w.see(table, watched{id, environment, tool.Release.Version})
+	environment, table, id := cmp.Or(call.Environment, release.Prod), w.room.servedVersions.table.Load(), tool.ID.Unversioned().String()
+	w.noteCall(table, watchedVersion{id, environment, tool.Release.Version})
 	choice, rule, ok := table.Shadow(id, environment, tool.Release.Version, call.Identity)
 	if e := result.Error; !ok || e != nil && e.Phase != toolroom.PhaseExecute && e.Phase != toolroom.PhaseValidateOutput {
 		return
@@ -161,19 +161,19 @@ func (w *watching) served(call toolroom.Call, tool *toolroom.Tool, result *toolr
 	select {
 	case w.slots <- struct{}{}:
 		w.work.Go(func() {
-			panics.Log(w.room.log, "a shadow run", func() { w.shadow(one, shadowed, &base, rule) })
+			panics.Log(w.room.log, "a shadow run", func() { w.runShadow(one, shadowed, &base, rule) })
 			<-w.slots
-			w.putSkipped()
+			w.storeSkipped()
 		})
 	default:
-		w.skip(one)
+		w.addSkipped(one)
 	}
 }
 
-// skip counts a run that is left out. The runs that have taken all slots store the count
+// addSkipped counts a run that is left out. The runs that have taken all slots store the count
 // when they end. The caller holds the lock.
-func (w *watching) skip(one *release.ShadowRun) {
-	of := watched{one.Tool, one.Environment, one.Version}
+func (w *versionWatcher) addSkipped(one *release.ShadowRun) {
+	of := watchedVersion{one.Tool, one.Environment, one.Version}
 	if w.skipped[of] == nil {
 		one.Outcome, one.Differences = release.ShadowSkipped, []string{"too many shadows were running"}
 		w.skipped[of] = one
@@ -181,17 +181,17 @@ func (w *watching) skip(one *release.ShadowRun) {
 	w.skipped[of].Calls++
 }
 
-func (w *watching) putSkipped() {
+func (w *versionWatcher) storeSkipped() {
 	w.mu.Lock()
 	all := w.skipped
-	w.skipped = map[watched]*release.ShadowRun{}
+	w.skipped = map[watchedVersion]*release.ShadowRun{}
 	w.mu.Unlock()
 	for _, one := range all {
-		w.put(one)
+		w.storeShadow(one)
 	}
 }
 
-func (w *watching) shadow(one *release.ShadowRun, call toolroom.Call, base *toolroom.Result, rule release.CanaryRule) {
+func (w *versionWatcher) runShadow(one *release.ShadowRun, call toolroom.Call, base *toolroom.Result, rule release.CanaryRule) {
 	ctx, cancel := context.WithTimeout(context.Background(), shadowTime)
 	defer cancel()
 	result := w.room.runner.Run(ctx, toolroom.Call{
@@ -200,10 +200,10 @@ func (w *watching) shadow(one *release.ShadowRun, call toolroom.Call, base *tool
 	})
 	one.Shadow = result.Call
 	one.CompareShadow(base, result, rule.Ignore)
-	w.put(one)
+	w.storeShadow(one)
 }
 
-func (w *watching) put(one *release.ShadowRun) {
+func (w *versionWatcher) storeShadow(one *release.ShadowRun) {
 	if err := w.room.store.PutShadowRun(context.Background(), one, keptShadows); err != nil {
 		w.room.log.Warn("cannot store a shadow run", "tool", one.Tool, "error", err)
 	}
@@ -213,7 +213,7 @@ func (w *watching) put(one *release.ShadowRun) {
 const keptShadows = 10_000
 
 // close waits for the work.
-func (w *watching) close() {
+func (w *versionWatcher) close() {
 	if w == nil {
 		return
 	}
@@ -233,7 +233,7 @@ func (a *App) observe(ctx context.Context, tool, environment string, version int
 	// not all read.
 	var all []release.Observation
 	q.Until = time.Now()
-	for span := time.Minute; len(all) < observed && q.Until.After(since); span *= 4 {
+	for span := time.Minute; len(all) < maxObserved && q.Until.After(since); span *= 4 {
 		if q.Since = q.Until.Add(-span); q.Since.Before(since) {
 			q.Since = since
 		}
@@ -244,7 +244,7 @@ func (a *App) observe(ctx context.Context, tool, environment string, version int
 		all = append(older, all...)
 		q.Until = q.Since
 	}
-	return all[max(len(all)-observed, 0):], nil
+	return all[max(len(all)-maxObserved, 0):], nil
 }
 
 // observations returns the first or the last of the calls that a query selects, oldest
@@ -258,12 +258,12 @@ func (a *App) observations(ctx context.Context, q toolroom.ReceiptQuery, first b
 		all = append(all, release.Observation{
 			Failed: one.Status != toolroom.StatusOK, Refused: one.Code == toolroom.CodeInvalidArguments && one.Run == 0, Run: one.Run,
 		})
-		if len(all) > 2*observed {
-			all = append(all[:0], all[observed:]...)
+		if len(all) > 2*maxObserved {
+			all = append(all[:0], all[maxObserved:]...)
 		}
-		return !first || len(all) < observed
+		return !first || len(all) < maxObserved
 	})
-	return all[max(len(all)-observed, 0):], err
+	return all[max(len(all)-maxObserved, 0):], err
 }
 
 // recordRelease keeps a receipt of what a person or Toolroom did to a tool.

@@ -27,7 +27,7 @@ func (a *App) builder() function.Builder {
 // place for it: without the sandbox nothing is built.
 func (a *App) runBuild(ctx context.Context, b function.Build, out io.Writer) error {
 	what := "the build of " + b.Name
-	e, _ := a.hosted(config.RuntimeProcess)
+	e, _ := a.hostedEngine(config.RuntimeProcess)
 	if e == nil {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s needs the sandbox %s, which is not there: nothing was built", what, config.RuntimeProcess).
 			WithCLIHint("toolroom doctor shows what is missing and how to get it")
@@ -43,7 +43,7 @@ func (a *App) runBuild(ctx context.Context, b function.Build, out io.Writer) err
 		},
 	}
 	var said proc.Tail
-	p, stdin, stdout, err := attachment{who: what, job: job, stderr: &said, log: a.log}.start(ctx, e)
+	p, stdin, stdout, err := attachedProgram{who: what, job: job, stderr: &said, log: a.log}.start(ctx, e)
 	if err != nil {
 		return fmt.Errorf("%s: nothing was built: %w", what, err)
 	}
@@ -71,15 +71,15 @@ func (a *App) runBuild(ctx context.Context, b function.Build, out io.Writer) err
 		return toolroom.Errorf(toolroom.CodeTimeout, "%s did not end within %v: nothing was used", what, c.Timeout).
 			WithHint("allow it more: releases.packages.build_limits.timeout")
 	case errors.As(err, &exit) || toolroom.CodeOf(err) == toolroom.CodeInternal:
-		return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s failed in its sandbox, which has no network and none of your files: %s", what, cmp.Or(lastWords(said.String()), err.Error())).
+		return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s failed in its sandbox, which has no network and none of your files: %s", what, cmp.Or(outputTail(said.String()), err.Error())).
 			WithHint("choose another version, or build it elsewhere and push with --wheels or --tarballs FOLDER")
 	default:
 		return fmt.Errorf("%s: nothing was used: %w", what, err)
 	}
 }
 
-// lastWords returns the end of what a build printed, in one line.
-func lastWords(said string) string {
+// outputTail returns the end of what a build printed, in one line.
+func outputTail(said string) string {
 	const most = 600
 	said = strings.Join(strings.Fields(said), " ")
 	if len(said) > most {

@@ -24,9 +24,9 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// hosted returns the engine of a sandbox driver. If there is none, it returns the names of
+// hostedEngine returns the engine of a sandbox driver. If there is none, it returns the names of
 // those that there are.
-func (a *App) hosted(name string) (e *hosted.Engine, known []string) {
+func (a *App) hostedEngine(name string) (e *hosted.Engine, known []string) {
 	for _, one := range a.engines {
 		e, ok := one.(*hosted.Engine)
 		switch {
@@ -42,7 +42,7 @@ func (a *App) hosted(name string) (e *hosted.Engine, known []string) {
 
 // CheckSandbox returns an error if no sandbox of sources has this name.
 func (a *App) CheckSandbox(name string) error {
-	e, known := a.hosted(name)
+	e, known := a.hostedEngine(name)
 	if e != nil {
 		return nil
 	}
@@ -53,9 +53,9 @@ func (a *App) CheckSandbox(name string) error {
 	return err.WithHint("available: %s", strings.Join(known, ", "))
 }
 
-// attachment is a program for a sandbox, whose input and output are a line over the bridge,
+// attachedProgram is a program for a sandbox, whose input and output are a line over the bridge,
 // and so are its connections.
-type attachment struct {
+type attachedProgram struct {
 	who    string // whose program it is, for messages
 	job    engine.Job
 	guard  *egress.Guard // judges and makes its connections; nil means that it has none
@@ -65,7 +65,7 @@ type attachment struct {
 
 // start starts the program and returns when it runs. The end of the caller's context ends
 // the start, and not a program that runs.
-func (a attachment) start(caller context.Context, e *hosted.Engine) (p *attachedProcess, stdin io.WriteCloser, stdout io.ReadCloser, err error) {
+func (a attachedProgram) start(caller context.Context, e *hosted.Engine) (p *attachedProcess, stdin io.WriteCloser, stdout io.ReadCloser, err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(caller))
 	detach := context.AfterFunc(caller, cancel)
 	defer detach()
@@ -95,7 +95,7 @@ func (a attachment) start(caller context.Context, e *hosted.Engine) (p *attached
 	}
 	go func() {
 		defer cancel()
-		result, err := e.Run(ctx, job, output{to: a.stderr})
+		result, err := e.Run(ctx, job, stderrHandler{to: a.stderr})
 		p.end(result, err)
 		if last := refused.Load(); last != nil && p.err != nil {
 			p.err = fmt.Errorf("%w, after a connection was refused: %w", p.err, *last)
@@ -122,13 +122,13 @@ func (a attachment) start(caller context.Context, e *hosted.Engine) (p *attached
 	}
 }
 
-// output is the handler of a program without tools; its stderr goes to a writer.
-type output struct {
+// stderrHandler is the handler of a program without tools; its stderr goes to a writer.
+type stderrHandler struct {
 	bridge.NoTools
 	to io.Writer
 }
 
-func (o output) Print(_, text string) {
+func (o stderrHandler) Print(_, text string) {
 	if o.to != nil {
 		_, _ = io.WriteString(o.to, text)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/toolroom/toolroom/internal/release"
 )
 
-// caseOf implements [release.Options.CaseOf].
-func (a *App) caseOf(ctx context.Context, call string) (*release.Case, []string, error) {
+// caseFromCall implements [release.Options.CaseOf].
+func (a *App) caseFromCall(ctx context.Context, call string) (*release.Case, []string, error) {
 	got, err := a.Receipt(ctx, call)
 	if err != nil {
 		return nil, nil, err
@@ -25,35 +25,35 @@ func (a *App) caseOf(ctx context.Context, call string) (*release.Case, []string,
 			WithHint("write the case by hand").WithCLIHint("toolroom tool case add %s NAME KEY=VALUE", tool)
 	}
 	c := &release.Case{Tool: tool, Name: got.ID, Arguments: got.Arguments, From: got.ID}
-	expectAsRecorded(c, got)
-	calls, err := a.Receipts(ctx, toolroom.ReceiptQuery{Parent: got.ID, Limit: maxSeen})
+	setExpectation(c, got)
+	calls, err := a.Receipts(ctx, toolroom.ReceiptQuery{Parent: got.ID, Limit: maxReadCalls})
 	if err != nil {
 		return nil, nil, err
 	}
 	var unrecorded []string
-	c.Fakes, unrecorded = fakesOf(calls)
+	c.Fakes, unrecorded = fakesFromCalls(calls)
 	return c, unrecorded, nil
 }
 
-// fakesOf returns the fakes of a program's calls, which come newest first, in the order in
+// fakesFromCalls returns the fakes of a program's calls, which come newest first, in the order in
 // which they were made. There are none if some would be missing: those of calls whose receipts
 // do not have all that a fake needs, which are unrecorded, or of calls beyond maxSeen.
-func fakesOf(calls []*toolroom.Receipt) (fakes []release.Fake, unrecorded []string) {
+func fakesFromCalls(calls []*toolroom.Receipt) (fakes []release.Fake, unrecorded []string) {
 	for _, one := range slices.Backward(calls) {
 		fakes = append(fakes, release.Fake{Tool: one.Tool, Arguments: one.Arguments, Value: one.Value, Error: one.Error})
 		if one.Redacted || one.Error == nil && len(one.Value) == 0 || len(one.Arguments) > 0 && one.Arguments[0] != '{' {
 			unrecorded = append(unrecorded, one.ID)
 		}
 	}
-	if len(unrecorded) > 0 || len(calls) == maxSeen {
+	if len(unrecorded) > 0 || len(calls) == maxReadCalls {
 		fakes = nil
 	}
 	return fakes, unrecorded
 }
 
-// expectAsRecorded makes a case expect what a call returned: its value, if the receipt has
+// setExpectation makes a case expect what a call returned: its value, if the receipt has
 // the whole of it, else the value's hash, or the error that it failed with.
-func expectAsRecorded(c *release.Case, got *toolroom.Receipt) {
+func setExpectation(c *release.Case, got *toolroom.Receipt) {
 	if got.Error != nil {
 		c.Error = got.Error.Code
 		return

@@ -41,11 +41,11 @@ func open() chan struct{} {
 func ruledServers() (b *sandboxedServer, started *[]*fakeServer, files *string) {
 	started, files = new([]*fakeServer), new(string)
 	b = &sandboxedServer{
-		sandboxedSource: &sandboxedSource{predicting{Source: &fakeServer{end: open()}}, &starter{name: "s"}},
-		enforced: func(_ context.Context, rules []toolroom.Effect) (enforced, error) {
-			return enforced{rules: rules[0].Target, files: *files}, nil
+		sandboxedSource: &sandboxedSource{predictingSource{Source: &fakeServer{end: open()}}, &sandboxStarter{name: "s"}},
+		enforced: func(_ context.Context, rules []toolroom.Effect) (enforcement, error) {
+			return enforcement{rules: rules[0].Target, files: *files}, nil
 		},
-		under: func([]toolroom.Effect) server {
+		newServer: func([]toolroom.Effect) server {
 			s := &fakeServer{calls: open(), end: open()}
 			*started = append(*started, s)
 			return s
@@ -71,14 +71,14 @@ func TestAServerUnderRulesEndsWhenAnotherTakesItsPlace(t *testing.T) {
 			}
 		}
 		call("other")
-		for i := range maxRuled + 1 {
+		for i := range maxServersWithRules + 1 {
 			*files = strconv.Itoa(i)
 			call("a")
 			call("a")
 		}
 		synctest.Wait()
 		all := *started
-		if len(all) != maxRuled+2 {
+		if len(all) != maxServersWithRules+2 {
 			t.Fatalf("%d servers were started", len(all))
 		}
 		for i, s := range all {
@@ -114,7 +114,7 @@ func TestClosingASourceWaitsForEachOfItsServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, started, _ := ruledServers()
 		end := make(chan struct{})
-		for i := range maxRuled + 1 {
+		for i := range maxServersWithRules + 1 {
 			if _, err := b.Call(t.Context(), under(strconv.Itoa(i))); err != nil {
 				t.Fatal(err)
 			}

@@ -16,8 +16,8 @@ import (
 // isolation of its calls, and that the sandbox enforces the policy's rules about effects on
 // them: each call of a command-line program starts a sandbox of its own.
 type sandboxedSource struct {
-	predicting // in the working folder of the program
-	starter    *starter
+	predictingSource // in the working folder of the program
+	starter          *sandboxStarter
 }
 
 var (
@@ -53,14 +53,14 @@ func (s *sandboxedSource) Enforces(_ *source.Request, rule toolroom.Effect, pred
 
 // Call runs a tool if the sandbox is what policy requires.
 func (s *sandboxedSource) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
-	if err := s.permitted(ctx, req); err != nil {
+	if err := s.checkPermitted(ctx, req); err != nil {
 		return &source.Output{Unsent: true}, err
 	}
 	return s.Source.Call(ctx, req)
 }
 
-// permitted checks what policy requires of the call.
-func (s *sandboxedSource) permitted(ctx context.Context, req *source.Request) error {
+// checkPermitted checks what policy requires of the call.
+func (s *sandboxedSource) checkPermitted(ctx context.Context, req *source.Request) error {
 	if req.Engine == "" && req.Isolation == "" {
 		return nil
 	}

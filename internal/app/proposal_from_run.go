@@ -14,8 +14,8 @@ import (
 	"github.com/toolroom/toolroom/internal/source/function"
 )
 
-// FromRun asks to make a function of a program that ran.
-type FromRun struct {
+// FromRunOptions asks to make a function of a program that ran.
+type FromRunOptions struct {
 	// Run is the call of code:execute, and Name that of the function.
 	Run         string `json:"run"`
 	Name        string `json:"name"`
@@ -35,12 +35,12 @@ type Proposal struct {
 	Unrecorded []string
 }
 
-// maxSeen is how many calls of a program are read.
-const maxSeen = receipt.MaxLimit
+// maxReadCalls is how many calls of a program are read.
+const maxReadCalls = receipt.MaxLimit
 
-// FromRun makes a function of a program that ran: its inputs and the named constants become
+// ProposeFromRun makes a function of a program that ran: its inputs and the named constants become
 // parameters, and its own calls the fakes of a case.
-func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
+func (a *App) ProposeFromRun(ctx context.Context, o FromRunOptions) (*Proposal, error) {
 	ran, err := a.Receipt(ctx, o.Run)
 	if err != nil {
 		return nil, err
@@ -68,17 +68,17 @@ func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 			return nil, err
 		}
 	}
-	calls, err := a.Receipts(ctx, toolroom.ReceiptQuery{Parent: ran.ID, Limit: maxSeen})
+	calls, err := a.Receipts(ctx, toolroom.ReceiptQuery{Parent: ran.ID, Limit: maxReadCalls})
 	if err != nil {
 		return nil, err
 	}
 	p := &Proposal{Case: &release.Case{Name: "as in " + o.Run, From: o.Run, ExpectHash: ran.ResultHash}}
 	for _, call := range slices.Backward(calls) {
-		p.saw(call, f)
+		p.addCall(call, f)
 	}
-	if len(calls) == maxSeen {
+	if len(calls) == maxReadCalls {
 		f.ReadOnly = false
-		p.Effects = append(p.Effects, fmt.Sprintf("more calls than the %d that were read", maxSeen))
+		p.Effects = append(p.Effects, fmt.Sprintf("more calls than the %d that were read", maxReadCalls))
 	}
 	f.Effects = p.Effects
 	name, text, arguments, err := f.File()
@@ -87,12 +87,12 @@ func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 	}
 	p.Upload = release.Upload{Files: map[string]string{name: text}, File: name, Only: o.Name, Base: -1, Message: "made from run " + o.Run}
 	p.Case.Arguments = arguments
-	p.Case.Fakes, p.Unrecorded = fakesOf(calls)
+	p.Case.Fakes, p.Unrecorded = fakesFromCalls(calls)
 	return p, nil
 }
 
-// saw notes a call that the program made.
-func (p *Proposal) saw(call *toolroom.Receipt, f *function.ProgramRun) {
+// addCall notes a call that the program made.
+func (p *Proposal) addCall(call *toolroom.Receipt, f *function.ProgramRun) {
 	if id, err := toolroom.ParseID(call.Tool); err == nil && !slices.Contains(f.Namespaces, id.Namespace) {
 		f.Namespaces = append(f.Namespaces, id.Namespace)
 	}
@@ -127,8 +127,8 @@ func mayChange(e toolroom.Effect) bool {
 	}
 }
 
-// PushFromRun pushes the function of a program, with its case.
-func (a *App) PushFromRun(ctx context.Context, p *Proposal, namespace, message, who string) (release.Pushed, error) {
+// PushProposal pushes the function of a program, with its case.
+func (a *App) PushProposal(ctx context.Context, p *Proposal, namespace, message, who string) (release.Pushed, error) {
 	p.Upload.Namespace = namespace
 	if message != "" {
 		p.Upload.Message = message

@@ -36,7 +36,7 @@ func (a *App) checkEngines(ctx context.Context) []Check {
 		c.Runtime = &e
 		checks = append(checks, c)
 	}
-	checks = append(checks, unconfigured(a.Config().Code.Runtimes)...)
+	checks = append(checks, unconfiguredRuntimes(a.Config().Code.Runtimes)...)
 	if usable == 0 {
 		checks = append(checks, Check{
 			Name: "sandboxes", Status: CheckWarn, Detail: "none available: agents' programs cannot run",
@@ -46,9 +46,9 @@ func (a *App) checkEngines(ctx context.Context) []Check {
 	return checks
 }
 
-// unconfigured returns a check for each runtime on other machines that the config does not
+// unconfiguredRuntimes returns a check for each runtime on other machines that the config does not
 // name, with the line to write.
-func unconfigured(c config.Runtimes) []Check {
+func unconfiguredRuntimes(c config.Runtimes) []Check {
 	var checks []Check
 	for _, runtime := range [...]struct{ name, is, line, configured string }{
 		{"remote", "a runner on another machine", `{url: "https://runner.example:7071", secret: "secret://runner/key"}`, c.Remote.URL},

@@ -19,8 +19,8 @@ type AgentTool struct {
 	Description string // at most 1,024 bytes
 	InputSchema json.RawMessage
 
-	room *App
-	as   toolroom.Call
+	room   *App
+	caller toolroom.Call
 }
 
 // AsTool returns a tool that runs programs in code mode, as the caller in as. Its
@@ -32,14 +32,14 @@ func (a *App) AsTool(as toolroom.Call) AgentTool {
 		Description: agentDescription(a.Namespaces(as.Identity)),
 		InputSchema: json.RawMessage(agentSchema),
 		room:        a,
-		as:          as,
+		caller:      as,
 	}
 }
 
 // Call runs the program in a model's arguments. Text is the text for the model, also if the
 // program fails; the result has all details.
 func (t AgentTool) Call(ctx context.Context, arguments json.RawMessage) (text string, result *toolroom.Result) {
-	call := t.as
+	call := t.caller
 	call.Tool, call.Arguments = code.Tool, arguments
 	result = t.room.Run(ctx, call)
 	return code.Format(result, `results.get("%s")`), result

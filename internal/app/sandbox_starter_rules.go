@@ -23,14 +23,14 @@ import (
 // mounts returns the mounts over what a sandbox shows that enforce the rules about files and
 // programs, in the order in which they must be made. Rules name paths of this machine, or
 // paths inside if the sandbox shows something elsewhere.
-func (st *starter) mounts(ctx context.Context, e *hosted.Engine, shows exposure, rules []toolroom.Effect) ([]sandbox.Folder, error) {
+func (st *sandboxStarter) mounts(ctx context.Context, e *hosted.Engine, shows exposure, rules []toolroom.Effect) ([]sandbox.Folder, error) {
 	rules = slices.DeleteFunc(slices.Clone(rules), func(r toolroom.Effect) bool {
 		return r.Kind != toolroom.EffectFile && r.Kind != toolroom.EffectCommand
 	})
 	if len(rules) == 0 || !e.Probe(ctx).Folders {
 		return nil, nil
 	}
-	v := restrict.View{Scratch: st.app.scratch(), Path: st.app.searchPath()}
+	v := restrict.View{Scratch: st.app.tempFolder(), Path: st.app.searchPath()}
 	if err := os.MkdirAll(v.Scratch, 0o700); err != nil {
 		return nil, err
 	}
@@ -83,29 +83,29 @@ func (st *starter) mounts(ctx context.Context, e *hosted.Engine, shows exposure,
 	return out, nil
 }
 
-func (st *starter) unenforceable(format string, args ...any) error {
+func (st *sandboxStarter) unenforceable(format string, args ...any) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the policy's rules about files cannot be enforced in the sandbox of the source %s: %s", st.name, fmt.Sprintf(format, args...)).
 		WithHint("name other folders in sandbox.read and sandbox.write").WithCLIHint("see the rules: toolroom policy show")
 }
 
-// place is where a sandbox shows a folder or file of this machine, whose path has no links.
-type place struct {
+// mountPlace is where a sandbox shows a folder or file of this machine, whose path has no links.
+type mountPlace struct {
 	source, target string
 	writable       bool
 }
 
 // moved reports whether the place inside is another one than that on this machine.
-func (p place) moved() bool { return p.source != p.target }
+func (p mountPlace) moved() bool { return p.source != p.target }
 
-func (st *starter) places(shows exposure) ([]place, error) {
-	var all, own []place
+func (st *sandboxStarter) places(shows exposure) ([]mountPlace, error) {
+	var all, own []mountPlace
 	for _, f := range shows.folders {
 		source, err := filepath.EvalSymlinks(f.Source)
 		if err != nil {
 			return nil, err
 		}
-		at := place{source, filepath.Clean(cmp.Or(f.Target, f.Source)), f.Writable}
-		if slices.Contains(shows.around, f) { // a part of another one, which it shows as that does
+		at := mountPlace{source, filepath.Clean(cmp.Or(f.Target, f.Source)), f.Writable}
+		if slices.Contains(shows.parents, f) { // a part of another one, which it shows as that does
 			own = append(own, at)
 		} else {
 			all = append(all, at)
@@ -123,14 +123,14 @@ func (st *starter) places(shows exposure) ([]place, error) {
 
 // moveRules translates rules about paths inside a sandbox into rules about the folder of this
 // machine that the sandbox shows at a place.
-func moveRules(rules []toolroom.Effect, at place) []toolroom.Effect {
+func moveRules(rules []toolroom.Effect, at mountPlace) []toolroom.Effect {
 	var out []toolroom.Effect
 	for _, r := range rules {
 		if r.Kind != toolroom.EffectFile {
 			continue
 		}
 		pattern := strings.Split(strings.TrimPrefix(r.Target, "/"), "/")
-		for _, rest := range restOf(pattern, strings.Split(at.target[1:], "/")) {
+		for _, rest := range restOfPattern(pattern, strings.Split(at.target[1:], "/")) {
 			moved := r
 			moved.Target = strings.Join(append([]string{at.source}, rest...), "/")
 			out = append(out, moved)
@@ -139,36 +139,36 @@ func moveRules(rules []toolroom.Effect, at place) []toolroom.Effect {
 	return out
 }
 
-// restOf returns the rest of a pattern below a folder: more than one if ** may match any part
+// restOfPattern returns the rest of a pattern below a folder: more than one if ** may match any part
 // of the folder's path. A pattern that names the folder itself, or one around it, leaves an
 // empty rest.
-func restOf(pattern, folder []string) [][]string {
+func restOfPattern(pattern, folder []string) [][]string {
 	switch {
 	case len(folder) == 0:
 		return [][]string{pattern}
 	case len(pattern) == 0:
 		return [][]string{nil}
 	case pattern[0] == "**":
-		return append(restOf(pattern[1:], folder), restOf(pattern, folder[1:])...)
+		return append(restOfPattern(pattern[1:], folder), restOfPattern(pattern, folder[1:])...)
 	case restrict.Glob(pattern[0], folder[0]):
-		return restOf(pattern[1:], folder[1:])
+		return restOfPattern(pattern[1:], folder[1:])
 	}
 	return nil
 }
 
-// enforced is what a program in a sandbox enforces.
-type enforced struct {
+// enforcement is what a program in a sandbox enforces.
+type enforcement struct {
 	rules string // equal for equal rules
 	files string // changes when a file that the rules are about is new, or has been replaced
 }
 
-// enforced returns what a program that is started now would enforce.
-func (st *starter) enforced(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (out enforced, err error) {
+// enforcement returns what a program that is started now would enforce.
+func (st *sandboxStarter) enforcement(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (out enforcement, err error) {
 	e, err := st.engine()
 	if err != nil {
 		return out, err
 	}
-	shows, err := st.shown(ctx, e, s)
+	shows, err := st.exposure(ctx, e, s)
 	if err != nil {
 		return out, err
 	}

@@ -9,7 +9,7 @@ import (
 
 func TestDoctorSaysHowToConfigureRuntimesElsewhere(t *testing.T) {
 	t.Parallel()
-	checks := unconfigured(config.Runtimes{})
+	checks := unconfiguredRuntimes(config.Runtimes{})
 	if len(checks) != 3 {
 		t.Fatalf("%d runtimes are listed, want 3", len(checks))
 	}
@@ -20,7 +20,7 @@ func TestDoctorSaysHowToConfigureRuntimesElsewhere(t *testing.T) {
 			t.Errorf("the line of %s is not valid: %v", c.Name, err)
 			continue
 		}
-		for _, left := range unconfigured(parsed.Code.Runtimes) {
+		for _, left := range unconfiguredRuntimes(parsed.Code.Runtimes) {
 			if left.Name == c.Name {
 				t.Errorf("%s is not configured by its own line", c.Name)
 			}

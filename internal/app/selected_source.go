@@ -15,18 +15,18 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// predicting is a source that predicts effects as the source in it does, if that can.
-type predicting struct {
+// predictingSource is a source that predicts effects as the source in it does, if that can.
+type predictingSource struct {
 	source.Source
 	// dir is the folder of relative paths in arguments if the source in it predicts nothing.
 	dir string
 }
 
 // Unwrap returns the wrapped source.
-func (p predicting) Unwrap() source.Source { return p.Source }
+func (p predictingSource) Unwrap() source.Source { return p.Source }
 
 // PredictEffects implements [source.Predictor].
-func (p predicting) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
+func (p predictingSource) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
 	if of, ok := source.As[source.Predictor](p.Source); ok {
 		return of.PredictEffects(req)
 	}
@@ -34,23 +34,23 @@ func (p predicting) PredictEffects(req *source.Request) ([]toolroom.Effect, stri
 }
 
 // Enforces implements [source.Predictor].
-func (p predicting) Enforces(req *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+func (p predictingSource) Enforces(req *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
 	of, ok := source.As[source.Predictor](p.Source)
 	return ok && of.Enforces(req, rule, predicted)
 }
 
 // Preview implements [source.Predictor].
-func (p predicting) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
+func (p predictingSource) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
 	if of, ok := source.As[source.Predictor](p.Source); ok {
 		return of.Preview(ctx, req)
 	}
 	return source.Preview{}, nil
 }
 
-// selected is a source with only the tools that the config selects, and with what it says of
+// selectedSource is a source with only the tools that the config selects, and with what it says of
 // them.
-type selected struct {
-	predicting
+type selectedSource struct {
+	predictingSource
 	include, exclude []string
 	timeout          time.Duration
 	plain            bool
@@ -60,23 +60,23 @@ type selected struct {
 }
 
 var (
-	_ source.Predictor = (*selected)(nil)
-	_ source.Refiner   = (*selected)(nil)
+	_ source.Predictor = (*selectedSource)(nil)
+	_ source.Refiner   = (*selectedSource)(nil)
 )
 
 // selects reports whether the config selects the tool with a name.
-func (s *selected) selects(name string) bool {
+func (s *selectedSource) selects(name string) bool {
 	return (len(s.include) == 0 || policy.MatchesGlob(s.include, name)) && !policy.MatchesGlob(s.exclude, name)
 }
 
 // Tools lists the selected tools.
-func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
+func (s *selectedSource) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 	tools, err := s.Source.Tools(ctx)
 	if err != nil {
 		return nil, err
 	}
 	tools = slices.DeleteFunc(tools, func(t toolroom.Tool) bool { return !s.selects(t.ID.Name) })
-	declared(tools, s.effects)
+	addDeclaredEffects(tools, s.effects)
 	for i := range tools {
 		if s.timeout > 0 && tools[i].Timeout == 0 {
 			tools[i].Timeout = s.timeout
@@ -88,9 +88,9 @@ func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 	return tools, nil
 }
 
-// declared adds the effects that the config declares to tools. The config has been
+// addDeclaredEffects adds the effects that the config declares to tools. The config has been
 // validated, so every effect can be parsed.
-func declared(tools []toolroom.Tool, by config.Effects) {
+func addDeclaredEffects(tools []toolroom.Tool, by config.Effects) {
 	for i := range tools {
 		for _, pattern := range slices.Sorted(maps.Keys(by)) {
 			if !policy.MatchesGlob([]string{pattern}, tools[i].ID.Name) {
@@ -106,13 +106,13 @@ func declared(tools []toolroom.Tool, by config.Effects) {
 }
 
 // Call calls the source with a context in which secret references have the caller's values.
-func (s *selected) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+func (s *selectedSource) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	return s.Source.Call(secretref.WithCaller(ctx, req.Identity.Key()), req)
 }
 
 // Subcommand forwards to the source, if it is a command-line program and the config selects
 // the tool.
-func (s *selected) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
+func (s *selectedSource) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
 	c, ok := source.As[source.Refiner](s.Source)
 	if !ok || !s.selects(name) {
 		return "", nil, false
@@ -121,7 +121,7 @@ func (s *selected) Subcommand(name string, arguments json.RawMessage) (string, j
 }
 
 // Refine forwards to the source.
-func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
+func (s *selectedSource) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
 	if r, ok := source.As[source.Refiner](s.Source); ok {
 		return r.Refine(ctx, id)
 	}

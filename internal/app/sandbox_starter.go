@@ -25,9 +25,9 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// starter starts the program of a source in a sandbox: as an attached command of a guest,
+// sandboxStarter starts the program of a source in a sandbox: as an attached command of a guest,
 // whose input and output are a line over the bridge, and so are its connections.
-type starter struct {
+type sandboxStarter struct {
 	app    *App
 	name   string
 	source config.Source
@@ -38,22 +38,22 @@ type starter struct {
 const sourceHome = "/home/source"
 
 // start starts a program without rules of the policy.
-func (st *starter) start(ctx context.Context, s proc.Spec) (*proc.Process, error) {
-	return st.ruled(ctx, s, nil)
+func (st *sandboxStarter) start(ctx context.Context, s proc.Spec) (*proc.Process, error) {
+	return st.startWithRules(ctx, s, nil)
 }
 
-// ruled starts a program under rules of the policy and returns when it runs. The end of the
+// startWithRules starts a program under rules of the policy and returns when it runs. The end of the
 // caller's context ends the start, and not a program that runs.
-func (st *starter) ruled(caller context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
+func (st *sandboxStarter) startWithRules(caller context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 	e, err := st.engine()
 	if err != nil {
 		return nil, err
 	}
-	job, guard, err := st.job(context.WithoutCancel(caller), e, s, rules)
+	job, guard, err := st.newJob(context.WithoutCancel(caller), e, s, rules)
 	if err != nil {
 		return nil, err
 	}
-	p, stdin, stdout, err := attachment{who: "the source " + st.name, job: job, guard: guard, stderr: s.Stderr, log: st.app.log}.start(caller, e)
+	p, stdin, stdout, err := attachedProgram{who: "the source " + st.name, job: job, guard: guard, stderr: s.Stderr, log: st.app.log}.start(caller, e)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,9 @@ func (st *starter) ruled(caller context.Context, s proc.Spec, rules []toolroom.E
 }
 
 // engine returns the engine of the sandbox's driver.
-func (st *starter) engine() (*hosted.Engine, error) {
+func (st *sandboxStarter) engine() (*hosted.Engine, error) {
 	name := cmp.Or(st.source.Sandbox.Runtime, config.RuntimeProcess)
-	e, known := st.app.hosted(name)
+	e, known := st.app.hostedEngine(name)
 	if e != nil {
 		return e, nil
 	}
@@ -71,12 +71,12 @@ func (st *starter) engine() (*hosted.Engine, error) {
 		WithHint("available: %s", strings.Join(known, ", "))
 }
 
-// job returns what the engine runs, and the guard of its connections; nil if it may make
+// newJob returns what the engine runs, and the guard of its connections; nil if it may make
 // none.
-func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules []toolroom.Effect) (engine.Job, *egress.Guard, error) {
+func (st *sandboxStarter) newJob(ctx context.Context, e *hosted.Engine, s proc.Spec, rules []toolroom.Effect) (engine.Job, *egress.Guard, error) {
 	b := st.source.Sandbox
 	limits, unasked := b.Limits()
-	shows, err := st.shown(ctx, e, s)
+	shows, err := st.exposure(ctx, e, s)
 	if err != nil {
 		return engine.Job{}, nil, err
 	}
@@ -84,7 +84,7 @@ func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules
 	if err != nil {
 		return engine.Job{}, nil, err
 	}
-	own, err := st.own(shows.granted)
+	own, err := st.protectiveMounts(shows.granted)
 	if err != nil {
 		return engine.Job{}, nil, err
 	}
@@ -94,7 +94,7 @@ func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules
 		Folders: slices.Concat(shows.folders, mounts, own),
 	}
 	dir := ""
-	if st.place(s.Dir) == s.Dir {
+	if st.workingFolder(s.Dir) == s.Dir {
 		dir = s.Dir
 	} else if st.cwd() != "" {
 		return engine.Job{}, nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s does not show its working folder %s", st.name, s.Dir).
@@ -126,7 +126,7 @@ func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules
 		Run: "source-" + st.name, Owner: "sources", Sandbox: spec,
 		Program: bridge.Program{
 			Language: "command", Name: filepath.Base(shows.command), Command: append([]string{shows.command}, s.Args...), Attached: true, Dir: dir,
-			Env:    slices.Concat(shows.env, st.settings(s.Command), s.Env),
+			Env:    slices.Concat(shows.env, st.registryVariables(s.Command), s.Env),
 			Limits: bridge.Limits{Wall: forever.Milliseconds(), Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: limits.Memory},
 		},
 	}, guard, nil
@@ -136,14 +136,14 @@ func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules
 type exposure struct {
 	folders []sandbox.Folder // those of this machine, outer ones first
 	granted []sandbox.Folder // those of them that the config names
-	around  []sandbox.Folder // those of them that [starter.around] returned
+	parents []sandbox.Folder // those of them that [starter.around] returned
 	command string           // the path of the program inside
 	path    string           // a folder of programs besides the usual ones; may be empty
 	env     []string         // variables that say where things are
 }
 
-// shown returns what the sandbox of a program shows.
-func (st *starter) shown(ctx context.Context, e *hosted.Engine, s proc.Spec) (out exposure, err error) {
+// exposure returns what the sandbox of a program shows.
+func (st *sandboxStarter) exposure(ctx context.Context, e *hosted.Engine, s proc.Spec) (out exposure, err error) {
 	probe := e.Probe(ctx)
 	if probe.State == sandbox.Available && probe.Folders {
 		home := filepath.Join(st.app.home, "sources", st.name)
@@ -156,13 +156,13 @@ func (st *starter) shown(ctx context.Context, e *hosted.Engine, s proc.Spec) (ou
 	if out.granted, err = st.folders(); err != nil {
 		return exposure{}, err
 	}
-	out.around = st.around(out.granted)
-	out.folders = slices.Concat(out.folders, out.granted, out.around)
+	out.parents = st.parentMounts(out.granted)
+	out.folders = slices.Concat(out.folders, out.granted, out.parents)
 	out.command = s.Command
 	if e.Name() == config.RuntimeProcess {
 		files, variables := st.authorities(s.Command)
 		out.folders, out.env = append(out.folders, files...), append(out.env, variables...)
-		found, folders, path := st.locate(s)
+		found, folders, path := st.locateProgram(s)
 		// What the config grants, perhaps for writing, is not shown again.
 		folders = slices.DeleteFunc(folders, func(f sandbox.Folder) bool {
 			return f.Target == "" && slices.ContainsFunc(out.granted, func(g sandbox.Folder) bool { return within(f.Source, g.Source) })
@@ -173,12 +173,12 @@ func (st *starter) shown(ctx context.Context, e *hosted.Engine, s proc.Spec) (ou
 		}
 	}
 	// A folder is mounted after the one that it is in, or that one would hide it.
-	slices.SortStableFunc(out.folders, func(a, b sandbox.Folder) int { return cmp.Compare(depth(a), depth(b)) })
+	slices.SortStableFunc(out.folders, func(a, b sandbox.Folder) int { return cmp.Compare(folderDepth(a), folderDepth(b)) })
 	return out, nil
 }
 
-// depth returns how many folders the place of a folder is in.
-func depth(f sandbox.Folder) int {
+// folderDepth returns how many folders the place of a folder is in.
+func folderDepth(f sandbox.Folder) int {
 	return strings.Count(filepath.Clean(cmp.Or(f.Target, f.Source)), "/")
 }
 
@@ -188,34 +188,34 @@ const forever = 10 * 365 * 24 * time.Hour
 // confinedPath are the folders of programs that the sandbox of this machine shows.
 const confinedPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-func (st *starter) cwd() string {
+func (st *sandboxStarter) cwd() string {
 	if st.source.MCP != nil {
 		return st.source.MCP.Cwd
 	}
 	return st.source.CLI.Cwd
 }
 
-// ownFolder stands for the working folder of a program whose sandbox does not show the one of
+// privateFolder stands for the working folder of a program whose sandbox does not show the one of
 // the config. Each has a name of its own, at this depth.
-const ownFolder = "/work/run"
+const privateFolder = "/work/run"
 
-// place returns the working folder of a program in the sandbox.
-func (st *starter) place(dir string) string {
+// workingFolder returns the working folder of a program in the sandbox.
+func (st *sandboxStarter) workingFolder(dir string) string {
 	for _, path := range slices.Concat(st.source.Sandbox.Read, st.source.Sandbox.Write) {
 		if full, err := st.folder(path); err == nil && within(dir, full) {
 			return dir
 		}
 	}
-	return ownFolder
+	return privateFolder
 }
 
 // folder returns the absolute path of a folder of the config.
-func (st *starter) folder(path string) (string, error) {
-	return filepath.Abs(st.app.folder(st.app.expandHome(path)))
+func (st *sandboxStarter) folder(path string) (string, error) {
+	return filepath.Abs(st.app.resolvePath(st.app.expandHome(path)))
 }
 
 // folders returns the folders that the config grants.
-func (st *starter) folders() ([]sandbox.Folder, error) {
+func (st *sandboxStarter) folders() ([]sandbox.Folder, error) {
 	var out []sandbox.Folder
 	add := func(paths []string, writable bool) error {
 		for _, path := range paths {
@@ -234,8 +234,8 @@ func (st *starter) folders() ([]sandbox.Folder, error) {
 	return out, cmp.Or(add(st.source.Sandbox.Read, false), add(st.source.Sandbox.Write, true))
 }
 
-// inside returns the place of a path in a folder that the config grants; empty if it is not there.
-func inside(g sandbox.Folder, path string) string {
+// pathInside returns the place of a path in a folder that the config grants; empty if it is not there.
+func pathInside(g sandbox.Folder, path string) string {
 	real, err := filepath.EvalSymlinks(g.Source)
 	if err != nil {
 		return ""
@@ -246,20 +246,22 @@ func inside(g sandbox.Folder, path string) string {
 	return ""
 }
 
-// ownState returns the folders of Toolroom's own state.
-func (st *starter) ownState() []string { return []string{st.app.home, st.app.storeFolder} }
+// stateFolders returns the folders of Toolroom's own state.
+func (st *sandboxStarter) stateFolders() []string { return []string{st.app.home, st.app.storeFolder} }
 
-// ownFiles returns the files that decide what is permitted.
-func (st *starter) ownFiles() []string { return append(st.app.PolicyFiles(), st.app.o.ConfigFile) }
+// decidingFiles returns the files that decide what is permitted.
+func (st *sandboxStarter) decidingFiles() []string {
+	return append(st.app.PolicyFiles(), st.app.o.ConfigFile)
+}
 
-// around returns the folders around the paths that own protects, to be mounted over themselves:
+// parentMounts returns the folders around the paths that own protects, to be mounted over themselves:
 // a mount is not renamed. Else the program could move such a folder and make another one, with
 // a config of its own, in its place.
-func (st *starter) around(granted []sandbox.Folder) []sandbox.Folder {
+func (st *sandboxStarter) parentMounts(granted []sandbox.Folder) []sandbox.Folder {
 	var out []sandbox.Folder
 	for _, g := range granted {
-		for _, path := range slices.Concat(st.ownState(), st.ownFiles()) {
-			at := inside(g, path)
+		for _, path := range slices.Concat(st.stateFolders(), st.decidingFiles()) {
+			at := pathInside(g, path)
 			if at == "" || !g.Writable {
 				continue
 			}
@@ -277,28 +279,28 @@ func (st *starter) around(granted []sandbox.Folder) []sandbox.Folder {
 	return out
 }
 
-// own returns the mounts over what the config grants that keep Toolroom's own state from the
+// protectiveMounts returns the mounts over what the config grants that keep Toolroom's own state from the
 // program, and files that decide what is permitted from its changes. A program that could
 // read or write the state would have every secret and every right.
-func (st *starter) own(granted []sandbox.Folder) ([]sandbox.Folder, error) {
+func (st *sandboxStarter) protectiveMounts(granted []sandbox.Folder) ([]sandbox.Folder, error) {
 	var hidden, fixed []sandbox.Folder
-	scratch := st.app.scratch()
+	scratch := st.app.tempFolder()
 	for _, g := range granted {
 		real, err := filepath.EvalSymlinks(g.Source)
 		if err != nil {
 			return nil, err
 		}
-		for _, state := range st.ownState() {
+		for _, state := range st.stateFolders() {
 			if state, err := filepath.EvalSymlinks(state); err == nil && within(real, state) {
 				return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s cannot show %s: it belongs to Toolroom itself", st.name, g.Source).
 					WithHint("remove it from sandbox.read and sandbox.write")
 			}
-			if at := inside(g, state); at != "" {
+			if at := pathInside(g, state); at != "" {
 				hidden = append(hidden, sandbox.Folder{Source: filepath.Join(scratch, "empty.d"), Target: at})
 			}
 		}
-		for _, file := range st.ownFiles() {
-			if at := inside(g, file); at != "" && g.Writable {
+		for _, file := range st.decidingFiles() {
+			if at := pathInside(g, file); at != "" && g.Writable {
 				fixed = append(fixed, sandbox.Folder{Source: file, Target: at})
 			}
 		}
@@ -314,15 +316,15 @@ func (st *starter) own(granted []sandbox.Folder) ([]sandbox.Folder, error) {
 	return append(fixed, hidden...), nil
 }
 
-// fixedIn returns a text that changes when a file that the program of a source must not change,
+// protectedFilesStamp returns a text that changes when a file that the program of a source must not change,
 // in a folder that it may write, has been replaced by another one. The kernel takes the mount
 // over such a file away from every sandbox that is open, so that the program could write the
 // new one.
-func (a *App) fixedIn(s config.Source, c *config.Config) string {
+func (a *App) protectedFilesStamp(s config.Source, c *config.Config) string {
 	if s.Sandbox == nil || len(s.Sandbox.Write) == 0 {
 		return ""
 	}
-	st := &starter{app: a}
+	st := &sandboxStarter{app: a}
 	var out []string
 	for _, path := range s.Sandbox.Write {
 		full, err := st.folder(path)
@@ -331,7 +333,7 @@ func (a *App) fixedIn(s config.Source, c *config.Config) string {
 		}
 		for _, file := range append(a.policyFiles(c), a.o.ConfigFile) {
 			real, err := filepath.EvalSymlinks(file)
-			if err != nil || inside(sandbox.Folder{Source: full}, real) == "" {
+			if err != nil || pathInside(sandbox.Folder{Source: full}, real) == "" {
 				continue // there is no file that it could change
 			}
 			if id, err := fileIdentity(real); err == nil {
@@ -352,10 +354,10 @@ func (a *App) expandHome(path string) string {
 	return path
 }
 
-// locate finds the program for the sandbox of this machine, which shows the installed
+// locateProgram finds the program for the sandbox of this machine, which shows the installed
 // programs. One elsewhere, such as Node in a home folder, is shown besides: its own folder if
 // that holds nothing but it, else its file. path is its folder of programs, to be searched.
-func (st *starter) locate(s proc.Spec) (command string, folders []sandbox.Folder, path string) {
+func (st *sandboxStarter) locateProgram(s proc.Spec) (command string, folders []sandbox.Folder, path string) {
 	found := s.Command
 	if !strings.Contains(found, "/") {
 		var err error
@@ -402,37 +404,37 @@ func exists(path string) bool {
 
 func within(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 
-// launcher is a program that installs and starts packages.
-type launcher struct {
+// packageLauncher is a program that installs and starts packages.
+type packageLauncher struct {
 	hosts []string // of the public registry
 	// variables name another registry, in the environment of this process.
 	variables []string
 }
 
 var (
-	npmLauncher = launcher{[]string{"registry.npmjs.org"}, []string{"npm_config_registry", "NPM_CONFIG_REGISTRY"}}
-	uvLauncher  = launcher{[]string{"pypi.org", "files.pythonhosted.org"}, []string{"UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"}}
+	npmLauncher = packageLauncher{[]string{"registry.npmjs.org"}, []string{"npm_config_registry", "NPM_CONFIG_REGISTRY"}}
+	uvLauncher  = packageLauncher{[]string{"pypi.org", "files.pythonhosted.org"}, []string{"UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"}}
 )
 
-func launcherOf(command string) (launcher, bool) {
+func launcherOf(command string) (packageLauncher, bool) {
 	switch filepath.Base(command) {
 	case "npx", "npm", "pnpm", "bunx":
 		return npmLauncher, true
 	case "uvx", "uv", "pipx":
 		return uvLauncher, true
 	}
-	return launcher{}, false
+	return packageLauncher{}, false
 }
 
 // registries returns the hosts from which a launcher of packages installs them. A sandbox
 // without any hosts has none either: its packages must be in its home folder.
-func (st *starter) registries(command string) []string {
+func (st *sandboxStarter) registries(command string) []string {
 	l, ok := launcherOf(command)
 	if !ok {
 		return nil
 	}
 	hosts := slices.Clone(l.hosts)
-	for _, setting := range st.settings(command) {
+	for _, setting := range st.registryVariables(command) {
 		_, value, _ := strings.Cut(setting, "=")
 		if u, err := url.Parse(value); err == nil && u.Host != "" {
 			hosts = append(hosts, u.Host)
@@ -441,8 +443,8 @@ func (st *starter) registries(command string) []string {
 	return hosts
 }
 
-// settings are the variables by which a launcher of packages knows its registry.
-func (st *starter) settings(command string) []string {
+// registryVariables are the variables by which a launcher of packages knows its registry.
+func (st *sandboxStarter) registryVariables(command string) []string {
 	l, _ := launcherOf(command)
 	var env []string
 	for _, name := range l.variables {
@@ -464,7 +466,7 @@ func (st *starter) settings(command string) []string {
 // authorities returns the files of certificate authorities that launchers of packages trust
 // here besides their own, and the variables that name them. A network whose proxy ends TLS
 // has its own authority, and no package can be installed without it.
-func (st *starter) authorities(command string) (files []sandbox.Folder, variables []string) {
+func (st *sandboxStarter) authorities(command string) (files []sandbox.Folder, variables []string) {
 	if _, ok := launcherOf(command); !ok {
 		return nil, nil
 	}

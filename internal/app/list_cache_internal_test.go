@@ -87,12 +87,12 @@ func TestTheListOfADocumentThatHasChangedIsNotUsed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "api.json")
 	s := config.Source{OpenAPI: &config.OpenAPI{Spec: file}}
-	seen := map[string]bool{(&App{}).documentStamp(s): true}
+	seen := map[string]bool{(&App{}).documentVersion(s): true}
 	for _, text := range []string{"{}", "{ }"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if stamp := (&App{}).documentStamp(s); seen[stamp] {
+		if stamp := (&App{}).documentVersion(s); seen[stamp] {
 			t.Errorf("%s has the stamp of another version", text)
 		} else {
 			seen[stamp] = true

@@ -95,14 +95,14 @@ func (a *App) runnerDrivers(c config.Runtimes) []sandbox.Driver {
 }
 
 func (a *App) proxmoxSettings(c config.Proxmox) func(context.Context) (any, error) {
-	c.CA = a.folder(c.CA)
-	c.Runner.CA, c.Runner.Cert, c.Runner.Key = a.folder(c.Runner.CA), a.folder(c.Runner.Cert), a.folder(c.Runner.Key)
+	c.CA = a.resolvePath(c.CA)
+	c.Runner.CA, c.Runner.Cert, c.Runner.Key = a.resolvePath(c.Runner.CA), a.resolvePath(c.Runner.Cert), a.resolvePath(c.Runner.Key)
 	return func(ctx context.Context) (any, error) {
-		token, err := a.secretOf(c.Token)(ctx)
+		token, err := a.secretFunc(c.Token)(ctx)
 		if err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the API token: %w", err).WithCLIHint("use toolroom secret set, and check token of code.runtimes.proxmox_lxc")
 		}
-		secret, err := a.secretOf(c.Runner.Secret)(ctx)
+		secret, err := a.secretFunc(c.Runner.Secret)(ctx)
 		if err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the runner's secret: %w", err).WithCLIHint("use toolroom secret set, and check runner.secret of code.runtimes.proxmox_lxc")
 		}
@@ -130,7 +130,7 @@ func (a *App) findRunner(name string) (string, error) {
 
 // findCommand finds a program by its path or in PATH.
 func (a *App) findCommand(name string) (string, error) {
-	candidates := []string{a.folder(name)}
+	candidates := []string{a.resolvePath(name)}
 	if !strings.ContainsRune(name, filepath.Separator) {
 		candidates = nil
 		for _, folder := range a.searchPath() {

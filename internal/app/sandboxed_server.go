@@ -17,17 +17,17 @@ import (
 type sandboxedServer struct {
 	*sandboxedSource
 	source.Library
-	plain server // the one without rules
+	withoutRules server // the one without rules
 
 	// enforced returns what a server that is started now would enforce.
-	enforced func(ctx context.Context, rules []toolroom.Effect) (enforced, error)
-	under    func(rules []toolroom.Effect) server
+	enforced  func(ctx context.Context, rules []toolroom.Effect) (enforcement, error)
+	newServer func(rules []toolroom.Effect) server
 
-	mu     sync.Mutex
-	events source.Events
-	ruled  []*ruledServer
-	closed bool
-	ends   sync.WaitGroup // servers that are being closed
+	mu      sync.Mutex
+	events  source.Events
+	servers []*serverWithRules
+	closed  bool
+	ends    sync.WaitGroup // servers that are being closed
 }
 
 // server is a source of an MCP server.
@@ -37,21 +37,21 @@ type server interface {
 	source.Notifier
 }
 
-// ruledServer is a server under rules.
-type ruledServer struct {
+// serverWithRules is a server under rules.
+type serverWithRules struct {
 	server
-	enforced
+	enforcement
 	outdated bool      // ends after its last call
 	calls    int       // that run
 	last     time.Time // when the last of them ended
 }
 
 const (
-	// maxRuled bounds the servers of a source that run under rules.
-	maxRuled = 16
-	// ruledIdle is the time without a call after which such a server ends, unless the config
+	// maxServersWithRules bounds the servers of a source that run under rules.
+	maxServersWithRules = 16
+	// serverIdleTime is the time without a call after which such a server ends, unless the config
 	// says another one.
-	ruledIdle = 10 * time.Minute
+	serverIdleTime = 10 * time.Minute
 )
 
 // Notify sets the functions that the source calls.
@@ -66,7 +66,7 @@ func (s *sandboxedServer) Notify(e source.Events) {
 
 // Call runs a tool on the server for the call's rules.
 func (s *sandboxedServer) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
-	of, done, err := s.take(ctx, req)
+	of, done, err := s.acquire(ctx, req)
 	if err != nil {
 		return &source.Output{Unsent: true}, err
 	}
@@ -76,7 +76,7 @@ func (s *sandboxedServer) Call(ctx context.Context, req *source.Request) (*sourc
 
 // ReadResource reads a resource from the server for the call's rules.
 func (s *sandboxedServer) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
-	of, done, err := s.take(ctx, req)
+	of, done, err := s.acquire(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *sandboxedServer) ReadResource(ctx context.Context, uri string, req *sou
 
 // GetPrompt fills in a prompt on the server for the call's rules.
 func (s *sandboxedServer) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
-	of, done, err := s.take(ctx, req)
+	of, done, err := s.acquire(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -94,25 +94,25 @@ func (s *sandboxedServer) GetPrompt(ctx context.Context, name string, args map[s
 	return of.GetPrompt(ctx, name, args, req)
 }
 
-// take returns the server for the call's rules, which stays open until done is called.
-func (s *sandboxedServer) take(ctx context.Context, req *source.Request) (_ server, done func(), err error) {
-	if err := s.permitted(ctx, req); err != nil {
+// acquire returns the server for the call's rules, which stays open until done is called.
+func (s *sandboxedServer) acquire(ctx context.Context, req *source.Request) (_ server, done func(), err error) {
+	if err := s.checkPermitted(ctx, req); err != nil {
 		return nil, nil, err
 	}
 	if len(req.Forbidden) == 0 {
-		return s.plain, func() {}, nil
+		return s.withoutRules, func() {}, nil
 	}
-	r, err := s.takeRuled(ctx, req.Forbidden)
+	r, err := s.acquireWithRules(ctx, req.Forbidden)
 	if err != nil {
 		return nil, nil, err
 	}
-	return r, func() { s.put(r) }, nil
+	return r, func() { s.release(r) }, nil
 }
 
-// takeRuled returns the server on which rules are enforced as files are now. If a file that a
+// acquireWithRules returns the server on which rules are enforced as files are now. If a file that a
 // rule is about is new or has been replaced, a server that was started before may see it, so
 // another one takes its place.
-func (s *sandboxedServer) takeRuled(ctx context.Context, rules []toolroom.Effect) (*ruledServer, error) {
+func (s *sandboxedServer) acquireWithRules(ctx context.Context, rules []toolroom.Effect) (*serverWithRules, error) {
 	wanted, err := s.enforced(ctx, rules)
 	if err != nil {
 		return nil, err
@@ -122,59 +122,59 @@ func (s *sandboxedServer) takeRuled(ctx context.Context, rules []toolroom.Effect
 	if s.closed {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", s.starter.name)
 	}
-	if i := slices.IndexFunc(s.ruled, func(r *ruledServer) bool { return r.rules == wanted.rules && !r.outdated }); i >= 0 {
-		r := s.ruled[i]
+	if i := slices.IndexFunc(s.servers, func(r *serverWithRules) bool { return r.rules == wanted.rules && !r.outdated }); i >= 0 {
+		r := s.servers[i]
 		if r.files == wanted.files {
 			r.calls++
 			return r, nil
 		}
 		if r.outdated = true; r.calls == 0 {
-			s.end(r)
+			s.closeServer(r)
 		}
 	}
-	if err := s.makeRoom(); err != nil {
+	if err := s.closeLongestIdle(); err != nil {
 		return nil, err
 	}
-	r := &ruledServer{server: s.under(rules), enforced: wanted, calls: 1}
+	r := &serverWithRules{server: s.newServer(rules), enforcement: wanted, calls: 1}
 	r.Notify(s.events)
-	s.ruled = append(s.ruled, r)
+	s.servers = append(s.servers, r)
 	return r, nil
 }
 
-// makeRoom ends the server that has been without a call for the longest time if there are
+// closeLongestIdle ends the server that has been without a call for the longest time if there are
 // too many.
-func (s *sandboxedServer) makeRoom() error {
-	if len(s.ruled) < maxRuled {
+func (s *sandboxedServer) closeLongestIdle() error {
+	if len(s.servers) < maxServersWithRules {
 		return nil
 	}
-	var oldest *ruledServer
-	for _, r := range s.ruled {
+	var oldest *serverWithRules
+	for _, r := range s.servers {
 		if r.calls == 0 && (oldest == nil || r.last.Before(oldest.last)) {
 			oldest = r
 		}
 	}
 	if oldest == nil {
-		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "calls of the source %s are running on %d servers under rules, which is the most", s.starter.name, maxRuled).
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "calls of the source %s are running on %d servers under rules, which is the most", s.starter.name, maxServersWithRules).
 			WithHint("call again when one of them has ended")
 	}
-	s.end(oldest)
+	s.closeServer(oldest)
 	return nil
 }
 
-func (s *sandboxedServer) put(r *ruledServer) {
+func (s *sandboxedServer) release(r *serverWithRules) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.calls--
 	r.last = time.Now()
 	if r.outdated && r.calls == 0 && !s.closed {
-		s.end(r)
+		s.closeServer(r)
 	}
 }
 
-// end closes a server in the background. The caller holds the lock, under which the source
+// closeServer closes a server in the background. The caller holds the lock, under which the source
 // is not closed.
-func (s *sandboxedServer) end(r *ruledServer) {
-	s.ruled = slices.DeleteFunc(s.ruled, func(one *ruledServer) bool { return one == r })
+func (s *sandboxedServer) closeServer(r *serverWithRules) {
+	s.servers = slices.DeleteFunc(s.servers, func(one *serverWithRules) bool { return one == r })
 	s.ends.Go(func() { _ = r.Close() })
 }
 
@@ -182,8 +182,8 @@ func (s *sandboxedServer) end(r *ruledServer) {
 func (s *sandboxedServer) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	for _, r := range slices.Clone(s.ruled) {
-		s.end(r)
+	for _, r := range slices.Clone(s.servers) {
+		s.closeServer(r)
 	}
 	s.mu.Unlock()
 	err := s.sandboxedSource.Close()

@@ -29,13 +29,13 @@ const (
 	refreshWait = 5 * time.Second
 )
 
-type keptList struct {
-	Digest string     `json:"digest"`
-	Time   time.Time  `json:"time"`
-	Tools  []keptTool `json:"tools"`
+type cachedList struct {
+	Digest string       `json:"digest"`
+	Time   time.Time    `json:"time"`
+	Tools  []cachedTool `json:"tools"`
 }
 
-type keptTool struct {
+type cachedTool struct {
 	Tool toolroom.Tool   `json:"tool"`
 	Raw  json.RawMessage `json:"raw,omitempty"`
 }
@@ -49,7 +49,7 @@ func (c *listCache) read() (tools []toolroom.Tool, outdated time.Time, ok bool) 
 	if err != nil {
 		return nil, time.Time{}, false
 	}
-	var kept keptList
+	var kept cachedList
 	// A list that cannot be read is ignored: the source is listed again.
 	if json.Unmarshal(data, &kept) != nil || kept.Digest != c.digest {
 		return nil, time.Time{}, false
@@ -65,8 +65,8 @@ func (c *listCache) read() (tools []toolroom.Tool, outdated time.Time, ok bool) 
 	return tools, outdated, true
 }
 
-// keptFailure is why the last attempt to list a source failed.
-type keptFailure struct {
+// cachedFailure is why the last attempt to list a source failed.
+type cachedFailure struct {
 	Digest string    `json:"digest"`
 	Time   time.Time `json:"time"`
 	Error  string    `json:"error"`
@@ -75,12 +75,12 @@ type keptFailure struct {
 
 func (c *listCache) failurePath() string { return c.path + ".failed" }
 
-// fail stores why the source could not be listed, for the commands of later processes.
-func (c *listCache) fail(failure *toolroom.Error) error {
+// writeFailure stores why the source could not be listed, for the commands of later processes.
+func (c *listCache) writeFailure(failure *toolroom.Error) error {
 	if c == nil {
 		return nil
 	}
-	data, err := json.Marshal(keptFailure{Digest: c.digest, Time: c.now(), Error: failure.Error(), Hint: cmp.Or(failure.CLIHint, failure.Hint)})
+	data, err := json.Marshal(cachedFailure{Digest: c.digest, Time: c.now(), Error: failure.Error(), Hint: cmp.Or(failure.CLIHint, failure.Hint)})
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (c *listCache) fail(failure *toolroom.Error) error {
 }
 
 // failure returns the failure of the last attempt of an earlier process, or nil.
-func (c *listCache) failure() *keptFailure {
+func (c *listCache) failure() *cachedFailure {
 	if c == nil {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (c *listCache) failure() *keptFailure {
 	if err != nil {
 		return nil
 	}
-	var kept keptFailure
+	var kept cachedFailure
 	if json.Unmarshal(data, &kept) != nil || kept.Digest != c.digest {
 		return nil
 	}
@@ -111,9 +111,9 @@ func (c *listCache) write(tools []toolroom.Tool) error {
 	if c == nil {
 		return nil
 	}
-	kept := keptList{Digest: c.digest, Time: c.now(), Tools: make([]keptTool, len(tools))}
+	kept := cachedList{Digest: c.digest, Time: c.now(), Tools: make([]cachedTool, len(tools))}
 	for i, t := range tools {
-		kept.Tools[i] = keptTool{Tool: t, Raw: t.Raw}
+		kept.Tools[i] = cachedTool{Tool: t, Raw: t.Raw}
 	}
 	data, err := json.Marshal(kept)
 	if err != nil {
