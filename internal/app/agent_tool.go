@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 )
 
-// AgentTool is a room as one tool of an agent, for frameworks that take a name, a
-// description, a JSON Schema and a function.
+// AgentTool is a room as one tool of an agent. It has the parts that agent frameworks ask
+// for: a name, a description, a JSON Schema and a function.
 type AgentTool struct {
 	Name        string
 	Description string // at most 1,024 bytes
@@ -36,8 +36,8 @@ func (a *App) AsTool(as toolroom.Call) AgentTool {
 	}
 }
 
-// Call runs the program in a model's arguments. Text is the text for the model, also if the
-// program fails; the result has all details.
+// Call runs the program in a model's arguments. text is what the model should see, also if
+// the program fails; result has all details.
 func (t AgentTool) Call(ctx context.Context, arguments json.RawMessage) (text string, result *toolroom.Result) {
 	call := t.caller
 	call.Tool, call.Arguments = code.Tool, arguments

@@ -56,8 +56,8 @@ type Options struct {
 	Workspace string
 	// ConfigFile is the toolroom.yaml to read; empty reads none.
 	ConfigFile string
-	// Verify, if not nil, is asked about the content of the config, and of each file that it
-	// names and that decides what may run, before it is used.
+	// Verify, if not nil, is called with the content of the config, and of each file that
+	// it names and that decides what may run, before that is used.
 	Verify func(path string, text []byte) error
 	// Environ is the environment that child processes may inherit from, in the form of
 	// os.Environ. Nil means the environment of this process. Children inherit only few
@@ -88,9 +88,10 @@ type Options struct {
 	// the room. If it is nil, or the index is none, tools of this process come first, then
 	// HTTP, OpenAPI and command-line sources, then MCP servers.
 	Select func(offers []source.Offer) int
-	// Missing is called for a name that no source has a tool for, before the call fails;
-	// the function may register the tool, which is then found. An error is the call's,
-	// unless the tool is there now. Missing may be called concurrently; nil does nothing.
+	// Missing is called with a name that no source has a tool for, before the call fails.
+	// It may register the tool, which is then found. If the tool is still missing, the call
+	// fails with the error of Missing. Missing may be called concurrently; nil does
+	// nothing.
 	Missing func(ctx context.Context, r *App, name string) error
 	// Version is the version that MCP servers and clients see.
 	Version string
@@ -144,7 +145,7 @@ type App struct {
 	learner        *search.Learner
 
 	searchMu sync.Mutex      // guards meaning and indexing
-	semantic *semanticSearch // nil if searches are by words alone
+	semantic *semanticSearch // nil if searches use words only
 	indexing bool            // this process embeds tools in the background
 
 	// newSource creates a source from its section of the config.
@@ -159,7 +160,7 @@ type App struct {
 	managers map[string]*sourceManager
 	packs    *packs
 
-	enforceOnce sync.Once // see enforces
+	enforceOnce sync.Once // see enforcesRules
 	canEnforce  bool
 
 	background sync.WaitGroup
@@ -168,9 +169,9 @@ type App struct {
 	closed     bool // guarded by reloading
 }
 
-// OpenState opens a home without its sources, built-in tools, engines and released functions:
-// its store, receipts, artifacts, sessions, secrets and tokens. [App.Parts] and
-// [App.RecordAdmin] are all that may be used.
+// OpenState opens the store, receipts, artifacts, sessions, secrets and tokens of a home,
+// but not its sources, built-in tools, engines and released functions. Only [App.Parts],
+// [App.RecordAdmin] and [App.Close] may be called.
 func OpenState(ctx context.Context, o Options) (_ *App, err error) {
 	r := newApp(o)
 	defer func() {
@@ -535,7 +536,7 @@ type activePolicy struct {
 }
 
 // Decide applies the current policy, then the grants of the secrets that the call would
-// use, then which definitions are quarantined.
+// use, and denies calls of quarantined tools.
 func (s *policySwitch) Decide(ctx context.Context, r policy.Request) policy.Decision {
 	now := s.current.Load()
 	return s.definitions.denyQuarantined(now.grants.denyUngranted(now.policy.Decide(ctx, r), r), r)

@@ -15,6 +15,7 @@ func (a *App) approvalTerms(tool string) toolroom.ApprovalTerms {
 	return c.Approvals.Terms(a.patternMatcher(a.toolNamed(tool)))
 }
 
+// toolNamed returns the tool of an id, or nil.
 func (a *App) toolNamed(id string) *toolroom.Tool {
 	if e, err := a.catalog.Resolve(id, nil); err == nil {
 		return &e.Tool

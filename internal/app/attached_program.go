@@ -53,18 +53,18 @@ func (a *App) CheckSandbox(name string) error {
 	return err.WithHint("available: %s", strings.Join(known, ", "))
 }
 
-// attachedProgram is a program for a sandbox, whose input and output are a line over the bridge,
-// and so are its connections.
+// attachedProgram is a program to start in a sandbox. The bridge carries its standard input
+// and output, and its network connections.
 type attachedProgram struct {
-	who    string // whose program it is, for messages
+	who    string // the owner of the program, for messages
 	job    engine.Job
 	guard  *egress.Guard // judges and makes its connections; nil means that it has none
 	stderr io.Writer
 	log    *slog.Logger
 }
 
-// start starts the program and returns when it runs. The end of the caller's context ends
-// the start, and not a program that runs.
+// start starts the program and returns when it is running. The end of the caller's context
+// stops the start, but not a running program.
 func (a attachedProgram) start(caller context.Context, e *hosted.Engine) (p *attachedProcess, stdin io.WriteCloser, stdout io.ReadCloser, err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(caller))
 	detach := context.AfterFunc(caller, cancel)
@@ -122,7 +122,8 @@ func (a attachedProgram) start(caller context.Context, e *hosted.Engine) (p *att
 	}
 }
 
-// stderrHandler is the handler of a program without tools; its stderr goes to a writer.
+// stderrHandler is the call handler of a program without tools. It writes the program's
+// stderr to a writer.
 type stderrHandler struct {
 	bridge.NoTools
 	to io.Writer
@@ -163,7 +164,7 @@ func (p *attachedProcess) Done() <-chan struct{} { return p.done }
 func (p *attachedProcess) Err() error            { return p.err }
 func (p *attachedProcess) Kill()                 { p.kill() }
 
-// signalTime is the longest time that a signal takes to a guest.
+// signalTime limits the time for sending a signal to a guest.
 const signalTime = 2 * time.Second
 
 // Signal sends a signal to the program's process group. A guest that takes no signals is
@@ -188,10 +189,11 @@ type stdio struct {
 	in       *io.PipeReader
 	out      *io.PipeWriter
 	end      sync.Once
-	ended    chan struct{} // closed when the program has no more output
+	ended    chan struct{} // closed when the program's output has ended
 }
 
-// newStdio returns both ends: far is that of the program.
+// newStdio returns both ends of a program's standard input and output; far is the end that
+// is connected to the program.
 func newStdio() (far *stdio, stdin io.WriteCloser, stdout io.ReadCloser) {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()

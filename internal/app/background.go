@@ -65,11 +65,12 @@ func every(ctx context.Context, period time.Duration, do func()) {
 	}
 }
 
-// expirePeriod is how often a server makes expiry final. What was used meanwhile is final
-// at once.
+// expirePeriod is how often a server calls finalizeExpired. A use after the expiry is
+// recorded at once.
 const expirePeriod = time.Minute
 
-// finalizeExpired makes what has expired stay so if the clock is set back.
+// finalizeExpired records what has expired, so that it stays expired if the clock is set
+// back.
 func (a *App) finalizeExpired(ctx context.Context) {
 	now := time.Now()
 	err := errors.Join(a.approvals.Expire(ctx), a.store.ExpireElevations(ctx, now))

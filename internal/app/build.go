@@ -170,8 +170,8 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 // maxDepth is the maximum depth of Toolrooms that start one another.
 const maxDepth = 3
 
-// environ returns the environment of a child process: a few of our own variables and those
-// of the config. Secrets are resolved again at each start.
+// environ returns a function that makes the environment of a child process: a few variables
+// of this process and those of the config. It resolves secrets again at each start.
 func (a *App) environ(extra map[string]string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		if depth := proc.Depth(a.o.Environ); depth >= maxDepth {
@@ -186,7 +186,8 @@ func (a *App) environ(extra map[string]string) func(context.Context) ([]string, 
 	}
 }
 
-// plainEnviron is as environ, without variables of our own: those of a program in a sandbox.
+// plainEnviron is like environ, but without variables of this process. It is for programs
+// in a sandbox.
 func (a *App) plainEnviron(extra map[string]string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		values, err := a.resolver.ExpandAll(forAllCallers(ctx), extra)
@@ -201,8 +202,8 @@ func (a *App) plainEnviron(extra map[string]string) func(context.Context) ([]str
 	}
 }
 
-// forAllCallers marks ctx for processes and connections that serve all callers: they must not use
-// secret values of the caller that happens to be the first.
+// forAllCallers returns a context for starting processes and connections that serve all
+// callers. They must not use secret values of the caller that happens to be the first.
 func forAllCallers(ctx context.Context) context.Context { return secretref.WithCaller(ctx, "") }
 
 func (a *App) header(configured map[string]string) func(context.Context) (http.Header, error) {
@@ -222,7 +223,8 @@ func (a *App) header(configured map[string]string) func(context.Context) (http.H
 	}
 }
 
-// resolvePath and specPath resolve a relative path against the folder of the config file.
+// resolvePath resolves a relative path against the folder of the config file, and so does
+// specPath.
 func (a *App) resolvePath(path string) string {
 	if path == "" || filepath.IsAbs(path) || a.o.ConfigFile == "" {
 		return path
@@ -230,8 +232,9 @@ func (a *App) resolvePath(path string) string {
 	return filepath.Join(filepath.Dir(a.o.ConfigFile), path)
 }
 
-// serverFolder returns the working folder of an MCP server on stdio: that of the config if it
-// names none, so that the server works alike wherever Toolroom is started.
+// serverFolder returns the working folder of an MCP server on stdio. The default is the
+// folder of the config file, so that the server does not depend on where Toolroom is
+// started.
 func (a *App) serverFolder(cwd string) string {
 	if cwd == "" && a.o.ConfigFile != "" {
 		return filepath.Dir(a.o.ConfigFile)
@@ -332,7 +335,7 @@ func sourceDigest(s config.Source, c *config.Config) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// documentVersion tells versions of a source's document apart if it is a file.
+// documentVersion returns a text that changes with a source's document, if that is a file.
 func (a *App) documentVersion(s config.Source) string {
 	if s.OpenAPI == nil {
 		return ""

@@ -18,13 +18,13 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// builder returns what builds the packages that the config allows to be built.
+// builder returns the builder of the packages that the config allows to be built.
 func (a *App) builder() function.Builder {
 	return function.Builder{Allowed: a.Config().Releases.Packages.Build, Run: a.runBuild}
 }
 
-// runBuild runs a build in a sandbox of this machine, without a network. There is no other
-// place for it: without the sandbox nothing is built.
+// runBuild runs a build in a sandbox of this machine, without a network. It returns an
+// error if this machine has no sandbox: it never builds without one.
 func (a *App) runBuild(ctx context.Context, b function.Build, out io.Writer) error {
 	what := "the build of " + b.Name
 	e, _ := a.hostedEngine(config.RuntimeProcess)
@@ -78,7 +78,7 @@ func (a *App) runBuild(ctx context.Context, b function.Build, out io.Writer) err
 	}
 }
 
-// outputTail returns the end of what a build printed, in one line.
+// outputTail returns the end of the output of a build as one line.
 func outputTail(said string) string {
 	const most = 600
 	said = strings.Join(strings.Fields(said), " ")

@@ -39,8 +39,8 @@ type packs struct {
 	shell   *shell.Shell
 }
 
-// applyBuiltins offers the packs that a config turns on. If its settings of them are
-// unchanged, nothing happens, so that background processes live on.
+// applyBuiltins replaces the built-in packs by those that a config turns on. If their
+// settings are unchanged it does nothing, so that background processes keep running.
 func (a *App) applyBuiltins(c *config.Config) error {
 	digest := builtinDigest(c)
 	if a.packs != nil && a.packs.digest == digest {
@@ -73,7 +73,7 @@ func (a *App) applyBuiltins(c *config.Config) error {
 	return nil
 }
 
-// gitIsASource says why the built-in pack git is missing.
+// gitIsASource is the reason why the built-in pack git is missing.
 const gitIsASource = "the built-in git tools are off: the source git has their name"
 
 func (a *App) closePacks(p *packs) {
@@ -190,7 +190,7 @@ func (a *App) webPack(c *config.Config, servers func(toolroom.Identity) egress.L
 	return web.Pack(o), nil
 }
 
-// messageChannels returns the config's ways to send messages.
+// messageChannels returns the channels of the config for sending messages.
 func (a *App) messageChannels(c *config.Config) (message.Channels, error) {
 	channels := message.Channels{}
 	if c.Builtin.Message == nil {
@@ -239,7 +239,8 @@ func (a *App) browserPack(c *config.Config, servers func(toolroom.Identity) egre
 	}), nil
 }
 
-// expander returns a function that resolves the references in a text again at each call.
+// expander returns a function that returns text with its secret references resolved. It
+// resolves them again at each call.
 func (a *App) expander(text string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) { return a.expandSecrets(ctx, text) }
 }
@@ -339,7 +340,7 @@ func orDefault(n, fallback int64) int64 {
 	return n
 }
 
-// checkPacks reports what the built-in packs lack.
+// checkPacks reports the programs and settings that the built-in packs lack.
 func (a *App) checkPacks(ctx context.Context) []Check {
 	a.mu.Lock()
 	current := a.packs

@@ -35,9 +35,10 @@ func (a *App) caseFromCall(ctx context.Context, call string) (*release.Case, []s
 	return c, unrecorded, nil
 }
 
-// fakesFromCalls returns the fakes of a program's calls, which come newest first, in the order in
-// which they were made. There are none if some would be missing: those of calls whose receipts
-// do not have all that a fake needs, which are unrecorded, or of calls beyond maxSeen.
+// fakesFromCalls returns a fake of each call of a program, in the order in which the calls
+// were made; calls has the newest first. unrecorded are the calls whose receipts lack a
+// value or arguments. If there are any, or if there may be more calls than maxReadCalls,
+// fakesFromCalls returns no fakes.
 func fakesFromCalls(calls []*toolroom.Receipt) (fakes []release.Fake, unrecorded []string) {
 	for _, one := range slices.Backward(calls) {
 		fakes = append(fakes, release.Fake{Tool: one.Tool, Arguments: one.Arguments, Value: one.Value, Error: one.Error})
@@ -51,8 +52,8 @@ func fakesFromCalls(calls []*toolroom.Receipt) (fakes []release.Fake, unrecorded
 	return fakes, unrecorded
 }
 
-// setExpectation makes a case expect what a call returned: its value, if the receipt has
-// the whole of it, else the value's hash, or the error that it failed with.
+// setExpectation makes a case expect the outcome of a recorded call: its value if the
+// receipt has all of it, else the hash of the value, or the code of its error.
 func setExpectation(c *release.Case, got *toolroom.Receipt) {
 	if got.Error != nil {
 		c.Error = got.Error.Code

@@ -18,7 +18,7 @@ func (a *App) OnChange(f func([]toolroom.Change)) (stop func()) {
 	})
 }
 
-// selector returns the catalog's selector for a function of [Options], nil for nil.
+// selector returns the catalog's selector for [Options.Select], or nil for nil.
 func selector(choose func([]source.Offer) int) catalog.Selector {
 	if choose == nil {
 		return nil

@@ -9,15 +9,14 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Cleaned lists what one part of a room found left by Toolroom processes that no longer
-// run.
+// Cleaned is one leftover of a Toolroom process that no longer runs.
 type Cleaned struct {
 	// Driver is a sandbox driver, or machine for leftovers that belong to no driver.
 	Driver string `json:"driver"`
 	sandbox.Leftover
 }
 
-// cleanTimeout bounds the wait for one engine.
+// cleanTimeout limits the wait for one engine.
 const cleanTimeout = time.Minute
 
 // Clean lists the leftovers of killed Toolroom processes: processes, containers, cgroups,

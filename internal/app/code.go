@@ -141,14 +141,14 @@ func (a *App) findMonty() (string, error) {
 	return a.findInstalled(install.Monty().Find)
 }
 
-// findInstalled calls find for what is installed in the home, or on PATH.
+// findInstalled calls find with the home and PATH, to find an installed program.
 func (a *App) findInstalled(find func(home, searchPath string) (string, error)) (string, error) {
 	searchPath, _ := a.lookupEnv("PATH")
 	return find(a.home, searchPath)
 }
 
-// openPyodide creates the engine pyodide, whose parts are installed or on PATH. Its sandboxes
-// start with init.
+// openPyodide creates the engine pyodide. Its parts must be installed in the home or be on
+// PATH. Its sandboxes start with init.
 func (a *App) openPyodide(init []string) engine.Engine {
 	find := func() (pyodide.Installed, error) {
 		deno, err := a.findInstalled(install.Deno().Find)

@@ -28,7 +28,7 @@ type commands struct {
 	guard         *egress.Guard   // nil if commands have no network
 }
 
-// sandboxFor returns the engine of a runtime, and the sandbox of a command in it.
+// sandboxFor returns the engine of a runtime and the specification of a command's sandbox.
 func (c *commands) sandboxFor(runtime string) (*hosted.Engine, sandbox.Spec, error) {
 	name, choice, _ := strings.Cut(runtime, "/")
 	e, known := c.app.hostedEngine(name)

@@ -23,16 +23,17 @@ import (
 
 // sourceTrust describes how far a source is trusted.
 type sourceTrust struct {
-	// definitions says which changed definitions are released by themselves.
+	// definitions is the mode of the config for changed definitions: which of them are
+	// released automatically.
 	definitions string
 	// quarantine quarantines new tools until a person releases them.
 	quarantine bool
-	// inConfig means that the config has the definitions itself, so that their texts are the
-	// operator's.
+	// inConfig reports that the definitions are part of the config, so that the operator
+	// wrote their texts.
 	inConfig bool
 }
 
-// offeredDefinitions is what the sources offer of their tools now.
+// offeredDefinitions holds the tool definitions that the sources offer now.
 type offeredDefinitions struct {
 	mu       sync.RWMutex
 	bySource map[string]map[toolroom.ID]offeredTool
@@ -40,15 +41,16 @@ type offeredDefinitions struct {
 
 // offeredTool is the definition of a tool that a source offers, compared with the released one.
 type offeredTool struct {
-	id        toolroom.ID // zero for a tool of this program's own, which is not compared
+	id        toolroom.ID // zero for a tool that this program has added, which is not compared
 	digest    string      // of the offered definition; empty if it could not be compared
 	state     release.Offered
 	tool      toolroom.Tool  // for the catalog
-	inCatalog bool           // whether the catalog gets it
+	inCatalog bool           // tool belongs in the catalog
 	offer     *release.Offer // to be stored; nil for none
 }
 
-// set replaces what a source offers and reports whether other tools are quarantined now.
+// set replaces the definitions that a source offers, and reports whether the quarantined
+// ones have changed.
 func (d *offeredDefinitions) set(source string, all []offeredTool) bool {
 	offered := make(map[toolroom.ID]offeredTool, len(all))
 	for _, o := range all {
@@ -67,20 +69,23 @@ func (d *offeredDefinitions) set(source string, all []offeredTool) bool {
 	return news
 }
 
-// lastOffered returns what a source offered when it was last compared. It must not be changed.
+// lastOffered returns the definitions that a source offered when it was last compared. The
+// map must not be changed.
 func (d *offeredDefinitions) lastOffered(source string) map[toolroom.ID]offeredTool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.bySource[source]
 }
 
-// remove forgets a source: another source or a function may have tools of the same ids.
+// remove removes a source, because another source or a function may get tools of the same
+// ids.
 func (d *offeredDefinitions) remove(source string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.bySource, source)
 }
 
+// quarantined returns the quarantined ones of the offered tools.
 func quarantined(offered map[toolroom.ID]offeredTool) map[toolroom.ID]release.Offered {
 	held := map[toolroom.ID]release.Offered{}
 	for id, o := range offered {
@@ -91,7 +96,8 @@ func quarantined(offered map[toolroom.ID]offeredTool) map[toolroom.ID]release.Of
 	return held
 }
 
-// outdatedSources returns the sources of which other versions are served now.
+// outdatedSources returns the sources that have a tool of which prod serves another version
+// than when it was compared.
 func (d *offeredDefinitions) outdatedSources(serving map[string]int) []string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -114,7 +120,7 @@ func (d *offeredDefinitions) count(source string) int {
 	return len(quarantined(d.bySource[source]))
 }
 
-// offered returns what a source offers of a tool.
+// offered returns the version of a tool that its source offers.
 func (d *offeredDefinitions) offered(id toolroom.ID) (release.Offered, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -122,8 +128,9 @@ func (d *offeredDefinitions) offered(id toolroom.ID) (release.Offered, bool) {
 	return o.state, ok
 }
 
-// denyQuarantined denies calls of quarantined tools. Neither the released nor the offered definition
-// reaches a model. Who tries an offered version gets past it.
+// denyQuarantined denies calls of quarantined tools, except trial calls of the offered
+// version. Policy also decides which tools are visible, so models see neither the released
+// nor the offered definition.
 func (d *offeredDefinitions) denyQuarantined(decision policy.Decision, r policy.Request) policy.Decision {
 	if decision.Effect == toolroom.VerdictDeny {
 		return decision
@@ -155,12 +162,12 @@ func (a *App) admit(ctx context.Context, source string, by sourceTrust, tools []
 	return admitted, err
 }
 
-// admitAttempts is how often tools are compared again because somebody else released a
-// version meanwhile.
+// admitAttempts is how often tools are compared again because a version was released
+// meanwhile.
 const admitAttempts = 4
 
-// admitOnce is admit. raced means that somebody else released a version meanwhile, so that
-// the comparison is out of date.
+// admitOnce is one attempt of admit. raced reports that a version was released meanwhile,
+// so that the comparison is out of date.
 func (a *App) admitOnce(ctx context.Context, source string, by sourceTrust, tools []toolroom.Tool) (admitted []toolroom.Tool, raced bool, failed error) {
 	known, failed := a.knownVersions(ctx, source)
 	last, seen := a.definitions.lastOffered(source), map[toolroom.ID]bool{}
@@ -209,9 +216,9 @@ func (a *App) admitOnce(ctx context.Context, source string, by sourceTrust, tool
 
 const notCompared = "its definition cannot be compared with the released one"
 
-// storedTool is what the store has of a tool of a source.
+// storedTool holds the stored versions of a tool of a source.
 type storedTool struct {
-	served   int            // by prod; zero for none
+	served   int            // the version that prod serves; zero for none
 	digest   string         // of the served version
 	numbers  map[string]int // newest version of each digest
 	status   map[int]release.Head
@@ -251,8 +258,8 @@ func (a *App) offeredVersion(source string, tool *toolroom.Tool) (*release.Versi
 	}, err
 }
 
-// compare compares an offered definition with what is known of its tool. It returns an error
-// if it cannot read a version.
+// compare compares an offered definition with the stored versions of its tool. It returns
+// an error if it cannot read a version.
 func (a *App) compare(ctx context.Context, by sourceTrust, of storedTool, v *release.Version, tool toolroom.Tool) (offeredTool, error) {
 	o := offeredTool{id: tool.ID.Unversioned(), digest: v.Digest}
 	released, quarantined, err := a.decideRelease(ctx, by, &of, v, tool)
@@ -269,26 +276,26 @@ func (a *App) compare(ctx context.Context, by sourceTrust, of storedTool, v *rel
 	return o, nil
 }
 
-// decideRelease decides whether an offered definition is released by itself, or why it is
-// quarantined; neither if it is the one that is served. It may change v, see widens. It
-// returns an error if it cannot read a version.
+// decideRelease decides whether an offered definition is released automatically, or why it
+// is quarantined. If prod serves it already, it is neither. decideRelease may change v, see
+// mergePrompts. It returns an error if it cannot read a version.
 func (a *App) decideRelease(ctx context.Context, by sourceTrust, of *storedTool, v *release.Version, tool toolroom.Tool) (released bool, quarantined string, _ error) {
-	pass := func() (bool, string, error) { return true, "", nil }
-	hold := func(format string, args ...any) (bool, string, error) {
+	autoRelease := func() (bool, string, error) { return true, "", nil }
+	quarantine := func(format string, args ...any) (bool, string, error) {
 		return false, fmt.Sprintf(format, args...), nil
 	}
 	number, seen := of.numbers[v.Digest]
 	switch {
 	case of.function:
-		return hold("a function has the same id")
+		return quarantine("a function has the same id")
 	case of.served != 0 && of.digest == v.Digest:
 		return false, "", nil
 	case len(of.numbers) == 0 && by.quarantine:
-		return hold("it is new, and new tools of %s wait for their release", v.Spec.Source)
+		return quarantine("it is new, and new tools of %s wait for their release", v.Spec.Source)
 	case len(of.numbers) == 0:
-		return pass()
+		return autoRelease()
 	case of.served == 0:
-		return hold("no version of it is released")
+		return quarantine("no version of it is released")
 	}
 	before, err := a.store.Version(ctx, v.Tool, of.served)
 	if err != nil {
@@ -298,7 +305,7 @@ func (a *App) decideRelease(ctx context.Context, by sourceTrust, of *storedTool,
 		if v.Digest == of.digest {
 			return false, "", nil
 		}
-		return pass()
+		return autoRelease()
 	}
 	if seen {
 		back, err := a.wasRolledBack(ctx, v.Tool, number)
@@ -306,21 +313,21 @@ func (a *App) decideRelease(ctx context.Context, by sourceTrust, of *storedTool,
 			return false, "", err
 		}
 		if back || of.status[number].Reason != "" {
-			return hold("version %d, which %s offers, was taken back", number, v.Spec.Source)
+			return quarantine("version %d, which %s offers, was taken back", number, v.Spec.Source)
 		}
 	}
 	if by.definitions == config.DefinitionsAuto || by.definitions == config.DefinitionsAdditive && release.Additive(&before.Spec, &v.Spec) {
 		if f := newFinding(&before.Spec, &tool); f != "" && !by.inConfig {
-			return hold("its definition differs from version %d, which is released, and has what people do not see: %s", of.served, f)
+			return quarantine("its definition differs from version %d, which is released, and has what people do not see: %s", of.served, f)
 		}
-		return pass()
+		return autoRelease()
 	}
-	return hold("its definition differs from version %d, which is released", of.served)
+	return quarantine("its definition differs from version %d, which is released", of.served)
 }
 
-// newFinding describes a text of a tool that models read and people do not see, and that
-// its definition before did not have; empty for none. Nobody would look at it if the
-// definition were released by itself.
+// newFinding describes a text of a tool that models read but people do not see, and that
+// the definition before did not have. It returns "" if there is none. Such a definition
+// must not be released automatically, because a person should look at the text.
 func newFinding(before *release.Spec, tool *toolroom.Tool) string {
 	type text struct{ rule, says, excerpt string }
 	old := map[text]bool{}
@@ -337,7 +344,8 @@ func newFinding(before *release.Spec, tool *toolroom.Tool) string {
 	return ""
 }
 
-// wasRolledBack reports whether the last that a person did with a version was to roll it back.
+// wasRolledBack reports whether the last thing that a person did with a version was to roll
+// it back.
 func (a *App) wasRolledBack(ctx context.Context, tool string, number int) (bool, error) {
 	log, err := a.store.ReleaseLog(ctx, tool, -1)
 	for _, e := range log { // newest first
@@ -348,8 +356,9 @@ func (a *App) wasRolledBack(ctx context.Context, tool string, number int) (bool,
 	return false, err
 }
 
-// mergePrompts reports whether prompts were added or removed, and the released ones are unchanged.
-// It makes the version that of all prompts: one that is gone may come back changed.
+// mergePrompts reports whether two versions differ only in prompts that were added or
+// removed. If so, it makes v the version with the prompts of both, so that a prompt that
+// was removed and comes back changed is noticed.
 func (a *App) mergePrompts(before, v *release.Version) bool {
 	if !samePrompts(before.Spec.Raw, v.Spec.Raw) {
 		return false
@@ -369,8 +378,9 @@ func (a *App) mergePrompts(before, v *release.Version) bool {
 	return true
 }
 
-// catalogTool returns a tool for the catalog, with its version: of a quarantined one, the released
-// definition. ok is false if that is not a tool; err means that it cannot be read.
+// catalogTool returns a tool for the catalog, with its version. For a quarantined tool that
+// is the released definition; ok is false if it is not a valid tool, and err reports that
+// it could not be read.
 func (a *App) catalogTool(ctx context.Context, tool toolroom.Tool, of *storedTool, held bool) (_ toolroom.Tool, ok bool, err error) {
 	if !held || of.served == 0 {
 		return tool, true, nil
@@ -384,9 +394,9 @@ func (a *App) catalogTool(ctx context.Context, tool toolroom.Tool, of *storedToo
 	return old, broken == nil, nil
 }
 
-// storeOffers stores the definitions that are new or released by themselves, and gives all
-// their versions. raced means that the store did not release one, since another version was
-// released meanwhile.
+// storeOffers stores the definitions that are new or released automatically, and sets the
+// version of all. raced reports that the store did not release one, because another version
+// was released meanwhile.
 func (a *App) storeOffers(ctx context.Context, source string, all []offeredTool) (raced bool, failed error) {
 	var news []release.Offer
 	releases := false
@@ -434,9 +444,10 @@ func (a *App) storeOffers(ctx context.Context, source string, all []offeredTool)
 	return raced, failed
 }
 
-// quarantineCheck returns what a manager asks before calls, or nil if changed definitions are
-// released by themselves: then those of an earlier process need not be compared before a
-// call. Policy denies the few that are quarantined.
+// quarantineCheck returns the function that a source manager calls before calls. It returns
+// nil if changed definitions are released automatically: then definitions that an earlier
+// process has listed need not be compared before a call, and policy denies the few that are
+// quarantined.
 func (a *App) quarantineCheck(by sourceTrust) func(toolroom.ID) release.Offered {
 	if by.definitions == config.DefinitionsAuto && !by.quarantine {
 		return nil
@@ -447,18 +458,17 @@ func (a *App) quarantineCheck(by sourceTrust) func(toolroom.ID) release.Offered 
 	}
 }
 
-// isResourceReader reports whether a tool is the one that reads a source's resources. Its definition
-// is this program's, not the source's. The definitions of a server are in Raw.
+// isResourceReader reports whether a tool is the one that reads a source's resources. This
+// program defines it, so it has no Raw definition from a server.
 func isResourceReader(t *toolroom.Tool) bool { return len(t.Raw) == 0 && t.ID.Name == catalog.ReadTool }
 
-// hasOurName reports whether a tool has its name from this program: that of reading a
-// source's resources or prompts, which every MCP server may have.
+// hasOurName reports whether a tool has the name of one that this program adds for reading
+// a source's resources or prompts. Any MCP server may have a tool of that name.
 func hasOurName(t toolroom.Tool) bool {
 	return t.ID.Name == catalog.ReadTool || t.ID.Name == catalog.GetTool
 }
 
-// samePrompts reports whether the prompts in both definitions are equal. It ignores prompts
-// that are only in one.
+// samePrompts reports whether the prompts that are in both definitions are equal.
 func samePrompts(before, now json.RawMessage) bool {
 	released, offered := promptsIn(before), promptsIn(now)
 	if len(released) == 0 || len(offered) == 0 {
@@ -507,7 +517,8 @@ func (a *App) listSource(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// readmit compares the tools of sources with their versions again, if others are served now.
+// readmit compares the tools of a source with their versions again if prod now serves
+// others.
 func (a *App) readmit(serving map[string]int) {
 	for _, name := range a.definitions.outdatedSources(serving) {
 		if m := a.manager(name); m != nil {
@@ -516,9 +527,9 @@ func (a *App) readmit(serving map[string]int) {
 	}
 }
 
-// entryForVersion returns the catalog's tool for a call that names a version of a tool that a
-// source defines: the released one, or, for who tries it, the offered one. It returns nil if
-// the source has not been listed.
+// entryForVersion returns the catalog entry for a version of a tool that a source defines.
+// That is the released version, or the offered one if the call is a trial of it. It returns
+// nil if the source has not been listed.
 func (a *App) entryForVersion(ctx context.Context, c release.Choice, call *toolroom.Call) (*catalog.Entry, error) {
 	id, err := toolroom.ParseID(c.Tool)
 	if err != nil {
@@ -548,18 +559,18 @@ func (a *App) entryForVersion(ctx context.Context, c release.Choice, call *toolr
 	return a.catalog.NewEntry(m.name, &triedVersion{m, o.Version}, tool)
 }
 
-// triedVersion is a source whose quarantined version is tried.
+// triedVersion is a source for trial calls of a quarantined version.
 type triedVersion struct {
 	*sourceManager
 	version int
 }
 
-// Call calls the source, if it still offers the version.
+// Call calls the source if it still offers the version.
 func (s *triedVersion) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	return s.call(ctx, req, s.version)
 }
 
-// QuarantinedSource is what a person must decide on: the quarantined tools of a source.
+// QuarantinedSource lists the quarantined tools of a source, which a person must decide on.
 type QuarantinedSource struct {
 	Source string `json:"source"`
 	// Digest identifies the offered definitions.
@@ -587,8 +598,8 @@ func (a *App) Quarantined() map[string]int {
 	return counts
 }
 
-// QuarantinedSource lists a source and returns its quarantined tools. The error is not_found if the source
-// is not configured, or the source's error if it cannot be listed.
+// QuarantinedSource lists a source and returns its quarantined tools. It returns not_found
+// if the source is not configured, or the source's error if it cannot be listed.
 func (a *App) QuarantinedSource(ctx context.Context, name string) (*QuarantinedSource, error) {
 	m := a.manager(name)
 	if m == nil {
@@ -631,7 +642,7 @@ func (a *App) QuarantinedSource(ctx context.Context, name string) (*QuarantinedS
 	return w, nil
 }
 
-// findings looks for hidden text in the tools of one source, and for names of other sources.
+// findings looks for hidden text and for names of other sources in the tools of one source.
 func (a *App) findings(of *sourceManager, offer []toolroom.Tool) []catalog.Finding {
 	var others []toolroom.Tool
 	for _, m := range a.allManagers() {

@@ -46,8 +46,8 @@ func (a *App) checkEngines(ctx context.Context) []Check {
 	return checks
 }
 
-// unconfiguredRuntimes returns a check for each runtime on other machines that the config does not
-// name, with the line to write.
+// unconfiguredRuntimes returns a check for each runtime on other machines that the config
+// does not name, with the line to add to the config.
 func unconfiguredRuntimes(c config.Runtimes) []Check {
 	var checks []Check
 	for _, runtime := range [...]struct{ name, is, line, configured string }{

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileIdentity returns a text that differs from that of any other file or folder, also of one
-// that takes its path. If the file system does not know when a file was made, the text also
-// changes with the file.
+// fileIdentity returns a text that identifies a file or folder: another file at the same
+// path has another one. If the file system does not record when a file was made, the text
+// also changes when the file changes.
 func fileIdentity(path string) (string, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st); err != nil {

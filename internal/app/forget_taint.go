@@ -14,9 +14,9 @@ import (
 // forgetTool is the tool name in receipts of operators' changes to a session's labels.
 const forgetTool = "toolroom:policy.forget"
 
-// ForgetTaint clears the taint labels of a caller's session: an operator decides that what
-// it has read no longer matters. A receipt records who, why and what before the labels are
-// cleared. The empty session is that of clients that name none.
+// ForgetTaint clears the taint labels of a caller's session, because an operator decides
+// that what it has read no longer matters. Before that, a receipt records who cleared which
+// labels and why. The empty session is that of clients that name none.
 func (a *App) ForgetTaint(ctx context.Context, owner, session, by, reason string) ([]taint.Label, error) {
 	now := time.Now().UTC()
 	arguments, err := json.Marshal(map[string]string{"caller": owner, "session": session, "by": by, "reason": reason})

@@ -32,34 +32,35 @@ import (
 // functionProvider is the provider name of released functions in the catalog.
 const functionProvider = "functions"
 
-// functionNamespace is the namespace of functions that name no other.
+// functionNamespace is the namespace of functions that do not name one.
 const functionNamespace = "fn"
 
 // functionEngines are the engines that run functions, in the order of preference. Each
-// starts every program in a process or an instance of its own.
+// starts every program in a separate process or instance.
 var functionEngines = []string{"py-native", "process", "py"}
 
-// servedVersions are the versions that this room serves.
+// servedVersions keeps the tool versions that this room serves. It implements
+// [run.Releases].
 type servedVersions struct {
 	room  *App
 	table atomic.Pointer[release.Table]
 
 	applyMu sync.Mutex
 	applied *release.Table
-	shown   map[string]shownVersion // in the catalog, by tool
+	shown   map[string]shownVersion // of the functions in the catalog, by tool
 
 	mu      sync.Mutex
 	entries map[release.Choice]*catalog.Entry
 }
 
-// shownVersion is what the catalog shows of a function: a version of prod, or of another environment
-// if prod serves none.
+// shownVersion is the version of a function that the catalog shows: that of prod, or that
+// of another environment if prod serves none.
 type shownVersion struct {
 	version int
 	notProd bool
 }
 
-// openReleases makes the service that keeps versions, and shows what prod serves.
+// openReleases creates the release service, and shows the functions that prod serves.
 func (a *App) openReleases(ctx context.Context) error {
 	a.releases = release.New(release.Options{
 		Store:   a.store,
@@ -81,8 +82,8 @@ func (a *App) openReleases(ctx context.Context) error {
 	return a.servedVersions.refresh(ctx)
 }
 
-// runRefreshed runs a call of a version that another process may just have stored, such as
-// toolroom tool push beside a server.
+// runRefreshed runs a call after reading the releases, if another process has changed them:
+// toolroom tool push may just have stored the version beside a server.
 func (a *App) runRefreshed(ctx context.Context, call toolroom.Call) *toolroom.Result {
 	a.servedVersions.catchUp(ctx)
 	return a.runner.Run(ctx, call)
@@ -106,7 +107,7 @@ func (a *App) CheckEnvironment(name string) error {
 	return nil
 }
 
-// checkFunctionID refuses ids that other tools have.
+// checkFunctionID returns an error if another tool has the id.
 func (a *App) checkFunctionID(id toolroom.ID) error {
 	if err := reserved.Check(id.Namespace); err != nil {
 		return err
@@ -211,8 +212,8 @@ func (s *servedVersions) refresh(ctx context.Context) error {
 	return nil
 }
 
-// closeUnserved forgets the versions that no environment serves, and ends the processes that wait
-// with their packages.
+// closeUnserved removes the versions that no environment serves, and ends their idle
+// processes.
 func (s *servedVersions) closeUnserved(table *release.Table) {
 	served := table.Served()
 	kept, gone := map[string]bool{}, map[string]engine.Layer{}
@@ -241,7 +242,7 @@ func (s *servedVersions) closeUnserved(table *release.Table) {
 	}
 }
 
-// load reads the releases, unless somebody has read newer ones meanwhile.
+// load reads the releases, unless newer ones have been read meanwhile.
 func (s *servedVersions) load(ctx context.Context) error {
 	table, err := release.Load(ctx, s.room.store)
 	if err != nil {
@@ -281,7 +282,7 @@ func (s *servedVersions) catchUp(ctx context.Context) {
 // Snapshot implements [run.Releases].
 func (s *servedVersions) Snapshot() run.ReleaseSnapshot { return &snapshot{s, s.table.Load()} }
 
-// snapshot is the releases as they stood at one time.
+// snapshot is the state of the releases at one time.
 type snapshot struct {
 	*servedVersions
 	releases *release.Table
@@ -302,8 +303,8 @@ func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.En
 	return s.entry(context.Background(), choice)
 }
 
-// CheckUnchanged implements [run.ReleaseSnapshot]. What only adds to the definition is no conflict, and
-// neither is a change of a source whose changes are released by themselves.
+// CheckUnchanged implements [run.ReleaseSnapshot]. It accepts a change that only adds to
+// the definition, and any change of a source whose changes are released automatically.
 func (s *snapshot) CheckUnchanged(found *catalog.Entry) error {
 	tool := found.Tool.ID.Unversioned().String()
 	began, now := s.releases.InProd(tool), s.table.Load().InProd(tool)
@@ -329,7 +330,7 @@ func (s *snapshot) CheckUnchanged(found *catalog.Entry) error {
 		WithHint("make the whole call again: it begins with the released version")
 }
 
-// entry returns the tool of a version.
+// entry returns the catalog entry of a version.
 func (s *servedVersions) entry(ctx context.Context, c release.Choice) (*catalog.Entry, error) {
 	s.mu.Lock()
 	e := s.entries[c]
@@ -361,7 +362,7 @@ func (s *servedVersions) entry(ctx context.Context, c release.Choice) (*catalog.
 	return e, nil
 }
 
-// versionTool returns the definition of a version.
+// versionTool returns the tool that a version defines.
 func versionTool(v *release.Version) (toolroom.Tool, error) {
 	id, err := toolroom.ParseID(v.Tool)
 	if err != nil {
@@ -403,7 +404,7 @@ func versionTool(v *release.Version) (toolroom.Tool, error) {
 
 const startAllowance = 10 * time.Second
 
-// newFunctionSource returns the source that runs a version, whose definition is tool.
+// newFunctionSource returns the source that runs a version; tool is its definition.
 func (a *App) newFunctionSource(spec *release.Spec, tool toolroom.Tool) (source.Source, error) {
 	plan, err := json.Marshal(spec.Plan)
 	if err != nil {
@@ -471,7 +472,7 @@ func enginesFor(spec *release.Spec) []string {
 	return functionEngines
 }
 
-// inspectUpload reads the tools of an upload.
+// inspectUpload returns the tools in an upload.
 func (a *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Found, error) {
 	c, err := function.Read(u.Files, u.File)
 	if err != nil {
@@ -530,7 +531,7 @@ func (a *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Fo
 	return foundTools(base, c, tools, cmp.Or(u.Namespace, c.Manifest.Namespace, functionNamespace))
 }
 
-// foundTools returns the specs of the tools of an upload, with its cases.
+// foundTools returns the specs of the tools in an upload, with their cases.
 func foundTools(base release.Spec, c *function.Code, tools []function.Inspected, namespace string) ([]release.Found, error) {
 	var out []release.Found
 	names := map[string]int{}
@@ -586,8 +587,8 @@ func manifestCases(all []function.ManifestCase, tool string, only bool) []*relea
 	return out
 }
 
-// Engine returns the engine of a name, or nil. A program that runs on it alone passes no
-// policy and leaves no receipt.
+// Engine returns the engine with a name, or nil. A program that is run on it directly is
+// not subject to policy and leaves no receipt.
 func (a *App) Engine(name string) engine.Engine {
 	if found := a.enginesNamed([]string{name}); len(found) > 0 {
 		return found[0]

@@ -61,7 +61,7 @@ func isJavaScript(spec *release.Spec) bool {
 	return spec.Language == "javascript" || spec.Language == "typescript"
 }
 
-// newNPM returns what installs the packages of functions in JavaScript.
+// newNPM returns the installer of the packages of functions in JavaScript.
 func (a *App) newNPM() (function.NPM, error) {
 	n := function.NPM{Environ: append(a.packageEnviron(), function.NPMVariables(a.o.Environ)...), Store: a.layers(), Builder: a.builder()}
 	var err error
@@ -92,7 +92,7 @@ func (a *App) resolvePackages(ctx context.Context, spec *release.Spec, tarballs 
 	return err
 }
 
-// packagesOf returns where the npm packages of a spec are, and what runs it.
+// packagesOf returns where the npm packages of a spec are, and the program that runs it.
 func (a *App) packagesOf(spec *release.Spec) js.Packages {
 	if !isJavaScript(spec) || spec.Layer == "" {
 		return js.Packages{Node: spec.Node}
@@ -100,8 +100,8 @@ func (a *App) packagesOf(spec *release.Spec) js.Packages {
 	return js.Packages{Folder: a.layers().Path(spec.Layer), Node: spec.Node}
 }
 
-// packageEnviron returns what uv and npm need to know of the environment: where its index, proxy
-// and certificates are.
+// packageEnviron returns the variables of the environment that uv and npm need: their
+// index, proxy and certificates.
 func (a *App) packageEnviron() []string {
 	var out []string
 	for _, entry := range a.o.Environ {
@@ -126,7 +126,7 @@ func (a *App) layerOf(spec *release.Spec) engine.Layer {
 // Layer returns the packages of a version.
 func (a *App) Layer(spec *release.Spec) engine.Layer { return a.layerOf(spec) }
 
-// ensureLayer makes the layer of a version again if it is missing: this home may be another
+// ensureLayer makes the layer of a version again if it is missing. This home may be another
 // one than that of the push.
 func (a *App) ensureLayer(ctx context.Context, spec *release.Spec) error {
 	if spec.Layer == "" || a.layers().Has(spec.Layer) {

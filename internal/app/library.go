@@ -11,8 +11,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// listLibrary lists a source's resources and prompts. If that fails, it offers none; the source's
-// tools are not affected.
+// listLibrary lists a source's resources and prompts. If that fails, it returns an empty
+// offer; the source's tools are not affected.
 func (m *sourceManager) listLibrary(ctx context.Context) catalog.Offer {
 	o := catalog.Offer{Source: m.src, Plain: m.plain}
 	note := func(what string, err error) {
@@ -59,8 +59,8 @@ func (m *sourceManager) libraryTools(o catalog.Offer, kind toolroom.SourceKind) 
 	return tools
 }
 
-// promptsDefinition makes the source's prompts a part of the tool's definition. Models see
-// the prompts, so they are versioned and checked for attacks with the tool.
+// promptsDefinition returns the definition of a tool with the source's prompts added.
+// Models see the prompts, so they are versioned and checked for attacks with the tool.
 func promptsDefinition(t toolroom.Tool, prompts []source.Prompt) json.RawMessage {
 	said := make(map[string]json.RawMessage, len(prompts))
 	for _, p := range prompts {
@@ -91,7 +91,8 @@ func promptsIn(definition json.RawMessage) map[string]json.RawMessage {
 	return d.Prompts
 }
 
-// readLibrary calls one of the libraryTools. ok is false for any other tool.
+// readLibrary runs a call of one of the libraryTools. ok is false if it is a call of
+// another tool.
 func (m *sourceManager) readLibrary(ctx context.Context, req *source.Request) (out *source.Output, ok bool, err error) {
 	var value json.RawMessage
 	offered, has := source.As[source.Library](m.src)

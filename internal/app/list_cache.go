@@ -14,7 +14,7 @@ import (
 // listCache stores the last tool list of a source on disk, so that commands can resolve,
 // search and describe tools without starting every server. A list is valid for one
 // configuration of the source, identified by its digest. After a day it is outdated: it is
-// used only while a newer one is not there.
+// used only until there is a newer one.
 type listCache struct {
 	path   string
 	digest string
@@ -65,7 +65,7 @@ func (c *listCache) read() (tools []toolroom.Tool, outdated time.Time, ok bool) 
 	return tools, outdated, true
 }
 
-// cachedFailure is why the last attempt to list a source failed.
+// cachedFailure is the failure of the last attempt to list a source.
 type cachedFailure struct {
 	Digest string    `json:"digest"`
 	Time   time.Time `json:"time"`
@@ -75,7 +75,7 @@ type cachedFailure struct {
 
 func (c *listCache) failurePath() string { return c.path + ".failed" }
 
-// writeFailure stores why the source could not be listed, for the commands of later processes.
+// writeFailure stores why the source could not be listed, for later processes.
 func (c *listCache) writeFailure(failure *toolroom.Error) error {
 	if c == nil {
 		return nil
@@ -106,7 +106,7 @@ func (c *listCache) failure() *cachedFailure {
 	return &kept
 }
 
-// write stores a list, and forgets the failure before it.
+// write stores a list and removes the stored failure.
 func (c *listCache) write(tools []toolroom.Tool) error {
 	if c == nil {
 		return nil

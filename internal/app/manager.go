@@ -25,7 +25,7 @@ const (
 	listTimeout = 90 * time.Second
 	// drainTimeout is the time that a removed source has to finish its calls.
 	drainTimeout = 30 * time.Second
-	// relistPause is the time for which a list counts as current.
+	// relistPause is how long a list counts as current.
 	relistPause = 5 * time.Second
 	// Pauses between attempts to list a source that was never listed. Such a source has no
 	// tools, so no call would find out that it works again. firstRelist and maxRelist are
@@ -42,21 +42,21 @@ const (
 type sourceManager struct {
 	name           string
 	digest         string // of the configuration that the source was built from
-	protectedFiles string // as returned by [App.fixedIn]
+	protectedFiles string // as returned by [App.protectedFilesStamp]
 	src            source.Source
 	catalog        *catalog.Catalog
 	cache          *listCache
 	redactor       *secret.Redactor
-	// admit filters the listed tools: it returns those that may be in the catalog. After an
-	// error they are filtered again later. Nil admits all.
+	// admit returns the listed tools that may be in the catalog. If it returns an error as
+	// well, it is called again later. Nil admits all.
 	admit func(context.Context, []toolroom.Tool) ([]toolroom.Tool, error)
-	// quarantined returns what the source offers of a tool, and why it is quarantined until a
-	// person releases it. It is nil if every definition is released by itself.
+	// quarantined returns the version of a tool that the source offers, and why it is
+	// quarantined. It is nil if every definition is released automatically.
 	quarantined func(id toolroom.ID) release.Offered
 	log         *slog.Logger
 	library     *catalog.Library
 	plain       bool // prompts are shown under their bare names
-	fromProgram bool // added by the program, not by the config
+	fromProgram bool // added by the Go program, not by the config
 
 	ctx    context.Context // ends when the manager is closed
 	cancel context.CancelFunc
@@ -70,15 +70,16 @@ type sourceManager struct {
 
 	mu        sync.Mutex
 	current   *listing // the last or current attempt
-	listAgain bool     // something changed during the current attempt
+	listAgain bool     // something has changed during the current attempt
 	listed    bool
 	fetched   bool // listed by this process, not read from the cache
-	// outdated is the time of the list if it is old, of an earlier process; else zero.
+	// outdated is the time of the list if an earlier process made it and it is old, else
+	// zero.
 	outdated time.Time
 	closed   bool
 	tools    []toolroom.Tool // as last listed
 	failed   *cachedFailure  // the last attempt of an earlier process, or nil
-	rejected []string        // those of them that the catalog did not take, with the reasons
+	rejected []string        // the tools that the catalog did not take, with the reasons
 }
 
 // listing is one attempt to list a source's tools.
@@ -97,7 +98,7 @@ func (l *listing) done() bool {
 	}
 }
 
-// newManager completes and returns a manager whose fields down to own are set.
+// newManager completes and returns a manager whose fields down to fromProgram are set.
 func newManager(m *sourceManager) *sourceManager {
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if n, ok := source.As[source.Notifier](m.src); ok {
@@ -110,7 +111,8 @@ func newManager(m *sourceManager) *sourceManager {
 	return m
 }
 
-// publish puts the list of an earlier run into the catalog, and reads how that run failed.
+// publish puts the list of an earlier process into the catalog, and reads the failure of
+// that process.
 func (m *sourceManager) publish() {
 	failed := m.cache.failure()
 	m.mu.Lock()
@@ -124,8 +126,8 @@ func (m *sourceManager) publish() {
 	}
 }
 
-// retire keeps every list that ends later out of the catalog, which may have that of the
-// manager's successor by then.
+// retire prevents further changes of the catalog by the manager. The catalog may then have
+// the list of its successor.
 func (m *sourceManager) retire() {
 	m.admitting.Lock()
 	defer m.admitting.Unlock()
@@ -276,7 +278,7 @@ func (m *sourceManager) fetchTools() error {
 	return nil
 }
 
-// setTools makes tools, without secrets, the list of the source, and returns it.
+// setTools makes tools, redacted, the list of the source, and returns it.
 func (m *sourceManager) setTools(tools []toolroom.Tool) []toolroom.Tool {
 	tools = redactedTools(m.redactor, tools)
 	m.mu.Lock()
@@ -293,8 +295,8 @@ func (m *sourceManager) listedTools() []toolroom.Tool {
 	return m.tools
 }
 
-// readmit filters the last list again and updates the catalog. If admit fails, it tries again
-// in the background until it succeeds.
+// readmit filters the last list again and updates the catalog. After an error it is tried
+// again in the background until it succeeds.
 func (m *sourceManager) readmit() {
 	m.unlessRetired(func() {
 		if err := m.filter(); err != nil && !m.retrying {
@@ -327,8 +329,7 @@ func (m *sourceManager) filter() (failed error) {
 	return failed
 }
 
-// leftOut names what the source offered in its last list and is not in the catalog, with the
-// reasons.
+// leftOut names the tools of the last list that are not in the catalog, with the reasons.
 func (m *sourceManager) leftOut() []string {
 	out := slices.Clone(m.Describe().LeftOut)
 	m.mu.Lock()
@@ -374,7 +375,7 @@ func (m *sourceManager) retryFilter() {
 	}
 }
 
-// redactedTools returns tools without secrets in their definitions.
+// redactedTools returns tools whose definitions are redacted.
 func redactedTools(by *secret.Redactor, tools []toolroom.Tool) []toolroom.Tool {
 	out := slices.Clone(tools)
 	for i := range out {
@@ -419,8 +420,8 @@ func (m *sourceManager) Call(ctx context.Context, req *source.Request) (*source.
 	return m.call(ctx, req, 0)
 }
 
-// call calls the source, if the tool is not quarantined. A version that is not zero is one that
-// is tried: it must be the offered one.
+// call calls the source if the tool is not quarantined. If version is not zero, the call is
+// a trial of that version, which must be the offered one.
 func (m *sourceManager) call(ctx context.Context, req *source.Request, version int) (*source.Output, error) {
 	if !m.calls.enter() {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "source %s was removed", m.name)
@@ -435,9 +436,10 @@ func (m *sourceManager) call(ctx context.Context, req *source.Request, version i
 	return m.src.Call(ctx, req)
 }
 
-// checkDefinition lists the source before the first call of this process, because the source may
-// have changed since an earlier process listed it, and refuses a quarantined tool. If the
-// source cannot be listed, there is nothing to compare, and the call proceeds.
+// checkDefinition lists the source before the first call of this process, because the
+// source may have changed since an earlier process listed it, and returns an error if the
+// tool is quarantined. If the source cannot be listed, there is nothing to compare, and the
+// call proceeds.
 func (m *sourceManager) checkDefinition(ctx context.Context, id toolroom.ID, version int) error {
 	if m.quarantined == nil {
 		return nil
@@ -508,12 +510,12 @@ func (m *sourceManager) Close() error {
 	return err
 }
 
-// inFlight counts current calls, so that Close can wait for them.
+// inFlight counts running calls, so that Close can wait for them.
 type inFlight struct {
 	mu     sync.Mutex
 	n      int
 	closed bool
-	empty  chan struct{} // closed when n reaches zero after the end began
+	empty  chan struct{} // closed when n reaches zero after drain has begun
 }
 
 func (f *inFlight) enter() bool {
@@ -536,6 +538,7 @@ func (f *inFlight) leave() {
 	}
 }
 
+// drain waits until no call is running, at most for the given time.
 func (f *inFlight) drain(most time.Duration) {
 	f.mu.Lock()
 	f.closed = true

@@ -13,11 +13,12 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 )
 
-// Missing is what a source of the config names and this machine does not have. It may be there
-// later, or where the config is used.
+// Missing is a program or document that a source of the config names and this machine does
+// not have. It may be installed later, or be on the machine where the config is used.
 type Missing struct{ Key, Reason, Hint string }
 
-// FindMissing returns the programs and documents of a config's sources that are not here.
+// FindMissing returns the programs and documents of a config's sources that this machine
+// does not have.
 func FindMissing(c *config.Config, file string) []Missing {
 	var all []Missing
 	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {

@@ -17,8 +17,8 @@ import (
 	"github.com/toolroom/toolroom/internal/restrict"
 )
 
-// programStarter returns the function that starts a source's programs with the network that the
-// config allows them.
+// programStarter returns the function that starts a source's programs, with the network
+// access that the config allows.
 func (a *App) programStarter(network string, guard *egress.Guard) func(proc.Spec) (*proc.Process, error) {
 	j := a.jail(network, guard)
 	if j.HostNetwork {
@@ -27,8 +27,8 @@ func (a *App) programStarter(network string, guard *egress.Guard) func(proc.Spec
 	return j.Start
 }
 
-// jailLauncher returns the command that launches programs in a jail: that of guests if there
-// is one, because it is small.
+// jailLauncher returns the command that starts programs in a network jail. It is the guest
+// if there is one, because that is small.
 func (a *App) jailLauncher() []string {
 	switch {
 	case a.o.Guest.Path != "":
@@ -51,8 +51,8 @@ func (a *App) jail(network string, guard *egress.Guard) *netjail.Jail {
 	return j
 }
 
-// starterWithRules returns the function that starts programs without a sandbox under the policy's
-// rules about effects.
+// starterWithRules returns the function that starts programs without a sandbox under the
+// policy's rules about effects.
 func (a *App) starterWithRules(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.Process, error) {
 	return func(s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 		if len(rules) == 0 && j.HostNetwork {
@@ -66,7 +66,7 @@ func (a *App) starterWithRules(j *netjail.Jail) func(proc.Spec, []toolroom.Effec
 	}
 }
 
-// tempFolder is the folder for temporary files of the server.
+// tempFolder returns the folder for temporary files of the server.
 func (a *App) tempFolder() string { return filepath.Join(a.packFolder("shell"), "scratch") }
 
 // searchPath returns the absolute folders in PATH.
@@ -75,8 +75,8 @@ func (a *App) searchPath() []string {
 	return slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return !filepath.IsAbs(dir) })
 }
 
-// enforcesRules reports whether rules can be enforced on programs that run without a sandbox.
-// It tries once.
+// enforcesRules reports whether rules can be enforced on programs that run without a
+// sandbox. It tries once.
 func (a *App) enforcesRules() bool {
 	a.enforceOnce.Do(func() {
 		if a.o.Helper == "" {
@@ -96,8 +96,8 @@ func (a *App) enforcesRules() bool {
 	return a.canEnforce
 }
 
-// checkNetwork reports which programs use the network of this machine, and whether the
-// others can be isolated from it.
+// checkNetwork reports which programs use this machine's network, and whether the others
+// can be isolated from it.
 func (a *App) checkNetwork() []Check {
 	c := a.Config()
 	unguarded, fenced := 0, 0
@@ -123,7 +123,7 @@ func (a *App) checkNetwork() []Check {
 	return checks
 }
 
-// checkSandboxes reports which programs of sources run in no sandbox.
+// checkSandboxes reports which programs of sources run without a sandbox.
 func (a *App) checkSandboxes() []Check {
 	var free, held []string
 	for name, s := range a.Config().Sources {

@@ -18,9 +18,9 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// authorisation returns the function that gets an identity's tokens for a remote MCP
-// server, or nil if the config sends its own credentials. forAll reports that all callers
-// use the same tokens.
+// authorisation returns the function that returns the OAuth client of an identity for a
+// remote MCP server. It returns nil if the config sends its own credentials. forAll reports
+// that all callers use the same tokens.
 func (a *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (auth func(who string) *oauth.Client, forAll bool) {
 	if m.URL == "" {
 		return nil, false
@@ -60,7 +60,7 @@ func (a *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (au
 // oauthTimeout limits one request to an authorization server.
 const oauthTimeout = time.Minute
 
-// parseAddresses parses the addresses that the config names.
+// parseAddresses parses addresses of the config.
 func parseAddresses(addresses []string) []*url.URL {
 	var urls []*url.URL
 	for _, address := range addresses {
@@ -94,8 +94,8 @@ type loginStore struct {
 	ref     secret.Ref
 }
 
-// loginRef returns the reference of the secret; who is any text, or empty for a shared
-// login.
+// loginRef returns the reference of the secret that holds a login. who is any text, or
+// empty for a shared login.
 func loginRef(name, who string) secret.Ref {
 	owner := "shared"
 	if who != "" {
@@ -127,11 +127,11 @@ func (s *loginStore) Lock(ctx context.Context) (func(), error) {
 	return s.secrets.LockRecord(ctx, s.ref)
 }
 
-// Visit shows a person the address to log in at, and returns the address that the browser
+// Visit opens the address where a person logs in, and returns the address that the browser
 // was redirected to.
 type Visit = func(ctx context.Context, address string) (back string, err error)
 
-// Login lets a person log in to a source for an identity. Redirect is the address that the
+// Login lets a person log in to a source for an identity. redirect is the address that the
 // browser is redirected to. The tokens are stored as a secret; a running server uses them
 // from its next call on. The error is not_found if the source is not configured, and
 // unsupported if it has no login.

@@ -15,8 +15,9 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// RecordAdmin keeps a receipt of what an operator has changed in the room itself, or was
-// refused: what is, for example, sources.add. The receipt's tool is toolroom: and that.
+// RecordAdmin records a receipt of a change that an operator has made to the room, or was
+// not allowed to make. what is the change, for example sources.add; the receipt's tool is
+// "toolroom:" and what.
 func (a *App) RecordAdmin(ctx context.Context, what string, arguments any, who toolroom.Identity, refused error) error {
 	text, err := json.Marshal(arguments)
 	if err != nil {
@@ -35,9 +36,9 @@ func (a *App) RecordAdmin(ctx context.Context, what string, arguments any, who t
 	return a.receipts.Append(ctx, rec)
 }
 
-// StoreSecrets stores the secrets of a source, by their references. Unless replace is set, it
-// refuses to change a secret that is there: it may be another's. The error then has code
-// conflict, and nothing has been stored.
+// StoreSecrets stores the secrets of a source, by their references. Unless replace is set,
+// it does not change a secret that exists and has another value, because another source may
+// use it. The error then has code conflict, and nothing has been stored.
 func (a *App) StoreSecrets(ctx context.Context, secrets map[string]string, replace bool) error {
 	refs := map[string]secret.Ref{}
 	for text, value := range secrets {

@@ -27,17 +27,17 @@ import (
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
-// overridableNamespaces are the namespaces of built-in tools that a source of the config may have, too: it
-// takes precedence.
+// overridableNamespaces are the namespaces of built-in tools that a source of the config
+// may use too. The source takes precedence.
 var overridableNamespaces = []string{"git", "image", "audio", "screen", "camera", "gmail", "calendar", "docs", "drive", "tasks"}
 
-// serviceNamespaces are the packs that services makes, by the namespaces of their tools.
+// serviceNamespaces maps the namespaces of tools to the packs that servicePacks makes.
 var serviceNamespaces = map[string]string{
 	"minio": "storage", "k8s": "k8s", "media": "media", "image": "media", "audio": "media", "screen": "media", "camera": "media",
 	"gmail": "google", "calendar": "google", "docs": "google", "drive": "google", "tasks": "google",
 }
 
-// offHint says how to turn on the pack of a namespace that has no tools.
+// offHint returns the hint about a namespace without tools: how to turn on its pack.
 func offHint(namespace string) string {
 	pack := serviceNamespaces[namespace]
 	if pack == "" {
@@ -46,7 +46,7 @@ func offHint(namespace string) string {
 	return fmt.Sprintf("the tools of %s are built in and off: turn them on in toolroom.yaml: builtin: {%s: {}}", namespace, pack)
 }
 
-// servicePacks makes the packs that are off unless the config has a section for them.
+// servicePacks creates the packs that are off unless the config has a section for them.
 func (a *App) servicePacks(c *config.Config, on func(pack string) bool, folders *folder.Folders) ([]*builtin.Pack, error) {
 	var list []*builtin.Pack
 	for _, service := range []struct {
@@ -77,8 +77,8 @@ func (a *App) servicePacks(c *config.Config, on func(pack string) bool, folders 
 	return list, nil
 }
 
-// serviceTransport returns a transport that may reach a service that the config names, and the
-// service's address.
+// serviceTransport returns a transport that may reach the service at an address of the
+// config even if the egress rules forbid it, and the parsed address.
 func (a *App) serviceTransport(c *config.Config, service string) (http.RoundTripper, *url.URL, error) {
 	address, err := url.Parse(service)
 	if err != nil {
@@ -234,7 +234,7 @@ func (a *App) googlePack(c *config.Config) (*builtin.Pack, error) {
 	}), nil
 }
 
-// PackHasLogin reports whether a name is that of a built-in pack with a login, and on.
+// PackHasLogin reports whether name is that of a built-in pack that has a login and is on.
 func (a *App) PackHasLogin(name string) bool {
 	c := a.Config()
 	return name == googleName && c.Builtin.On(googleName, false) && c.Builtin.Google.ClientID != ""

@@ -33,7 +33,7 @@ type Parts struct {
 	Releases  *release.Service
 	// WatchReceipts calls see with the receipt of each call until stop is called.
 	WatchReceipts func(see func(*toolroom.Receipt)) (stop func())
-	// Resolve returns the value of a reference to a secret.
+	// Resolve returns the value of a secret reference.
 	Resolve func(ctx context.Context, reference string) (string, error)
 	// Log redacts known secrets and writes to [Options.Log].
 	Log *slog.Logger
@@ -67,7 +67,8 @@ func (a *App) Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroo
 	return a.store.Receipts(ctx, q)
 }
 
-// ReceiptSamples calls see with what metrics need of the receipts that q selects.
+// ReceiptSamples calls see with the members that metrics need of each receipt that q
+// selects.
 func (a *App) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
 	if err := a.recorder.Flush(ctx); err != nil {
 		return err

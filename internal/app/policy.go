@@ -30,7 +30,8 @@ func Policy(c *config.Config, configFile string) (*policy.Policy, *cedar.Rules, 
 	return verifiedPolicy(c, configFile, nil, nil)
 }
 
-// verifiedPolicy is as Policy. Rules may also name the engines in more, which an embedder adds.
+// verifiedPolicy is like Policy, but calls verify with each file. Rules may also name the
+// engines in more, which an embedder adds.
 func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, more []string) (*policy.Policy, *cedar.Rules, error) {
 	folder := filepath.Dir(configFile)
 	tools, err := policy.ReadManifests(c.Layers(), folder, verify)
@@ -193,7 +194,7 @@ func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explana
 	return explained, nil
 }
 
-// addGrant adds the grant that covers the call, if there is one.
+// addGrant adds to e the grant that covers the call, if there is one.
 func (a *App) addGrant(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, of *toolroom.Call) error {
 	who, arguments := of.Identity, of.Arguments
 	question := toolroom.Approval{Tool: tool.ID.String(), Identity: who, Session: of.Session, Environment: approval.Environment(of.Environment, who)}
@@ -209,13 +210,15 @@ func (a *App) addGrant(ctx context.Context, e *policy.Explanation, tool *toolroo
 	return nil
 }
 
-// policyTool returns the tool that a policy question is about, which need not exist yet.
+// policyTool returns the tool that a question about policy names. The tool need not exist
+// yet.
 func (a *App) policyTool(ctx context.Context, spelling string) (*toolroom.Tool, error) {
 	_ = a.find(ctx, spelling) // a source that cannot be listed now does not matter
 	return a.listedPolicyTool(ctx, spelling)
 }
 
-// listedPolicyTool is like asked, but for tools that were listed before: it starts no source.
+// listedPolicyTool is like policyTool, but finds only tools that were listed before: it
+// starts no source.
 func (a *App) listedPolicyTool(_ context.Context, spelling string) (*toolroom.Tool, error) {
 	return a.policyToolFor(&toolroom.Call{Tool: spelling})
 }
@@ -238,7 +241,7 @@ func (a *App) TryPolicy(ctx context.Context, cases []policy.Case) ([]policy.Case
 }
 
 // ReplayPolicy decides the calls recorded since a time again, with the current policy, and
-// returns those with a different decision.
+// returns those whose decision differs.
 func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.ReplayResult, error) {
 	replayed := &policy.ReplayResult{Changes: []policy.ReplayChange{}}
 	tried := policy.NewTrial(a.policy.current.Load().policy, a.listedPolicyTool)
@@ -268,7 +271,7 @@ func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.Replay
 	}
 }
 
-// spending enforces the section policy.spending of the current config.
+// spending returns the ledger that enforces the section policy.spending of the current config.
 func (a *App) spending() *policy.SpendingLedger {
 	return &policy.SpendingLedger{Store: a.store, Rules: func() []policy.SpendingRule {
 		return a.Config().Policy.SpendingRules(func(tool, pattern string) bool {

@@ -13,9 +13,10 @@ import (
 	"github.com/toolroom/toolroom/internal/source/cli"
 )
 
-// openProgram makes a command-line program a source of its name, if cli.mode and cli.allow
-// permit a program that is no source of the config. A name may have _ in place of -. The
-// error is denied if the program is not permitted, and not_found if there is none.
+// openProgram makes a command-line program a source with its name, if cli.mode and
+// cli.allow permit a program that is not a source of the config. A name may have _ in place
+// of -. The error is denied if the program is not permitted, and not_found if there is
+// none.
 func (a *App) openProgram(ctx context.Context, name string) error {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()

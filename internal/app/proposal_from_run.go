@@ -14,9 +14,10 @@ import (
 	"github.com/toolroom/toolroom/internal/source/function"
 )
 
-// FromRunOptions asks to make a function of a program that ran.
+// FromRunOptions say which program becomes a function, and how.
 type FromRunOptions struct {
-	// Run is the call of code:execute, and Name that of the function.
+	// Run is the id of the program's call of code:execute. Name is the name of the
+	// function.
 	Run         string `json:"run"`
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
@@ -24,22 +25,22 @@ type FromRunOptions struct {
 	Literals map[string]json.RawMessage `json:"literals,omitempty"`
 }
 
-// Proposal is a function that was made of a program.
+// Proposal is a function made from a program that has run.
 type Proposal struct {
 	Upload release.Upload
 	Case   *release.Case
-	// Effects are those that were seen when the program ran, as its receipts have them.
+	// Effects are the effects of the program's calls according to its receipts.
 	Effects []string
-	// Unrecorded are the calls whose answers were too long to record; if there are any, the
+	// Unrecorded are the calls whose results were too long to record. If there are any, the
 	// case makes real calls.
 	Unrecorded []string
 }
 
-// maxReadCalls is how many calls of a program are read.
+// maxReadCalls is the largest number of a program's calls that are read.
 const maxReadCalls = receipt.MaxLimit
 
-// ProposeFromRun makes a function of a program that ran: its inputs and the named constants become
-// parameters, and its own calls the fakes of a case.
+// ProposeFromRun makes a function from a program that has run. The program's inputs and the
+// named constants become parameters, and its calls become the fakes of a case.
 func (a *App) ProposeFromRun(ctx context.Context, o FromRunOptions) (*Proposal, error) {
 	ran, err := a.Receipt(ctx, o.Run)
 	if err != nil {
@@ -91,7 +92,7 @@ func (a *App) ProposeFromRun(ctx context.Context, o FromRunOptions) (*Proposal, 
 	return p, nil
 }
 
-// addCall notes a call that the program made.
+// addCall records in p and f what a call of the program did.
 func (p *Proposal) addCall(call *toolroom.Receipt, f *function.ProgramRun) {
 	if id, err := toolroom.ParseID(call.Tool); err == nil && !slices.Contains(f.Namespaces, id.Namespace) {
 		f.Namespaces = append(f.Namespaces, id.Namespace)
@@ -127,7 +128,7 @@ func mayChange(e toolroom.Effect) bool {
 	}
 }
 
-// PushProposal pushes the function of a program, with its case.
+// PushProposal pushes the function of a proposal, with its case.
 func (a *App) PushProposal(ctx context.Context, p *Proposal, namespace, message, who string) (release.Pushed, error) {
 	p.Upload.Namespace = namespace
 	if message != "" {

@@ -17,6 +17,9 @@ import (
 // proposeTool and releaseProposal are tools for agents. The second asks a person, who sees
 // its arguments: so it does nothing unless they are what the version really has.
 const (
+	// proposeTool and releaseProposal are tools for agents. The second requires an approval
+	// by a person, who sees its arguments, so it does nothing unless they match the
+	// version.
 	proposeTool     = "code:propose_tool"
 	releaseProposal = "code:release_proposal"
 )
@@ -28,7 +31,7 @@ type proposeInput struct {
 	Parameters  map[string]json.RawMessage `json:"parameters,omitempty" jsonschema:"constants of the program that become parameters, by name; its inputs are parameters anyway"`
 }
 
-// proposal is what a person sees.
+// proposal is the part of a proposed version that a person sees.
 type proposal struct {
 	Tool        string `json:"tool"`
 	Version     int    `json:"version"`
@@ -38,9 +41,9 @@ type proposal struct {
 	Description string                     `json:"description"`
 	Parameters  map[string]json.RawMessage `json:"parameters,omitempty"`
 	Code        string                     `json:"code"`
-	// Effects are those that the receipts of the run have, and what the version declares.
+	// Effects are those in the receipts of the run, and those that the version declares.
 	Effects []string `json:"effects"`
-	// Difference is that from the version that the environment serves.
+	// Difference is the difference to the version that the environment serves.
 	Difference string `json:"difference"`
 }
 
@@ -88,7 +91,8 @@ func (a *App) openProposals() error {
 	return nil
 }
 
-// proposalSource tells a person what an approval releases.
+// proposalSource is the source of the tools for proposals. Its previews tell a person what
+// an approval releases.
 type proposalSource struct{ source.Source }
 
 // Unwrap returns the wrapped source.
@@ -100,7 +104,7 @@ func (proposalSource) PredictEffects(*source.Request) ([]toolroom.Effect, string
 // Enforces returns true: the tools start no program.
 func (proposalSource) Enforces(*source.Request, toolroom.Effect, []toolroom.Effect) bool { return true }
 
-// Preview says what the call releases, in one sentence.
+// Preview describes the release in one sentence.
 func (proposalSource) Preview(_ context.Context, req *source.Request) (source.Preview, error) {
 	var p proposal
 	if req.Tool.Unversioned().String() != releaseProposal || json.Unmarshal(req.Arguments, &p) != nil {
@@ -135,7 +139,7 @@ func (a *App) propose(ctx context.Context, in proposeInput) (proposedVersion, er
 	return proposedVersion{pushed.Tool, pushed.Number, release.Test}, nil
 }
 
-// proposeFromOwnRun makes a function of a program that the caller ran.
+// proposeFromOwnRun makes a function from a program that the caller ran.
 func (a *App) proposeFromOwnRun(ctx context.Context, in proposeInput) (*Proposal, error) {
 	if ran, err := a.Receipt(ctx, in.Run); err != nil || !identity.Reaches(gofunc.Caller(ctx), ran.Identity) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "you made no call %q", in.Run).WithHint("run is the id of your own call of code:execute")
@@ -143,8 +147,8 @@ func (a *App) proposeFromOwnRun(ctx context.Context, in proposeInput) (*Proposal
 	return a.ProposeFromRun(ctx, FromRunOptions{Run: in.Run, Name: in.Name, Description: in.Description, Literals: in.Parameters})
 }
 
-// proposal returns what a person sees of a version that was made of a run. Nothing of it but
-// the code is taken from what the program says of itself.
+// proposal returns the part of a version that a person sees. Except for the code, none of
+// it comes from the program's own description.
 func (a *App) proposal(ctx context.Context, from *Proposal, tool string, number int) (*proposal, error) {
 	v, err := a.releases.Pick(ctx, tool, number)
 	if err != nil {
@@ -179,7 +183,8 @@ func (a *App) proposal(ctx context.Context, from *Proposal, tool string, number 
 	return p, nil
 }
 
-// releaseProposed releases a version to test, if what the person saw is what it has.
+// releaseProposed releases a version to the environment test if the arguments, which the
+// person saw, match the version.
 func (a *App) releaseProposed(ctx context.Context, in proposal) (proposedVersion, error) {
 	id, err := toolroom.ParseID(in.Tool)
 	if err != nil {

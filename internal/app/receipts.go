@@ -74,7 +74,8 @@ func (a *App) mustSync(of *toolroom.Receipt) bool {
 	}
 }
 
-// journalFolder is the folder of receipts that processes have recorded but not yet stored.
+// journalFolder returns the folder of receipts that processes have recorded but not stored
+// yet.
 func (a *App) journalFolder() string { return filepath.Join(a.storeFolder, "receipts.journal") }
 
 // recoverReceipts stores the receipts that killed processes had recorded but not stored.
@@ -88,8 +89,8 @@ func (a *App) recoverReceipts(ctx context.Context) {
 	}
 }
 
-// receiptLog removes secrets from the records of calls, and so from the store, exports, log
-// lines and collectors, whatever member a source has put them into. Surfaces can watch it.
+// receiptLog redacts the receipts of calls before they are recorded, and so in the store,
+// exports, log lines and collectors. Surfaces can watch it.
 type receiptLog struct {
 	run.Receipts
 	secrets *secret.Redactor
@@ -159,7 +160,8 @@ func (r *receiptLog) redacted(rec *toolroom.Receipt) *toolroom.Receipt {
 	return out
 }
 
-// withoutUnencodable returns a copy of rec without the parts that cannot be encoded as JSON.
+// withoutUnencodable returns a copy of rec without the parts that cannot be encoded as
+// JSON.
 func withoutUnencodable(rec *toolroom.Receipt) *toolroom.Receipt {
 	out := *rec
 	if len(out.Arguments) > 0 && !json.Valid(out.Arguments) {
@@ -193,7 +195,7 @@ func (a *App) mustRecord(t *toolroom.Tool) bool {
 	return len(c.Receipts.Must) > 0 && c.Receipts.MustRecord(a.patternMatcher(t))
 }
 
-// settleIntents records calls whose process died while they ran.
+// settleIntents records the calls whose process died while they ran.
 func (a *App) settleIntents(ctx context.Context) {
 	a.recoverReceipts(ctx) // first, because a call that has a receipt has ended
 	n, err := a.store.SettleIntents(ctx, proc.Alive, func(lost *toolroom.Receipt) {
@@ -211,7 +213,7 @@ func (a *App) settleIntents(ctx context.Context) {
 	}
 }
 
-// removeOldData removes data whose retention time, as set in the config, has passed.
+// removeOldData removes data that is older than the retention times of the config.
 func (a *App) removeOldData(ctx context.Context, now time.Time) {
 	c := a.Config()
 	report := func(what string, err error) {

@@ -24,23 +24,23 @@ const RunnerName = "toolroom-runner"
 // The settings of the runner's drivers that are not sections of the config, with secrets
 // resolved and paths absolute. They are sent to the runner in JSON.
 type (
-	// MicroVMSettings are those of microvm and firecracker.
+	// MicroVMSettings are the settings of microvm and firecracker.
 	MicroVMSettings struct {
-		// Home holds the image, and Guest is started by a probe.
+		// Home holds the image. Guest is started by a probe.
 		Home  string
 		Guest Guest
 	}
-	// ProxmoxSettings are those of proxmox_lxc.
+	// ProxmoxSettings are the settings of proxmox_lxc.
 	ProxmoxSettings struct {
 		Config config.Proxmox
-		// Token and Secret are the values that Config refers to. Machine identifies this
-		// machine and home, the scope in which process ids are unique.
+		// Token and Secret are the values of the secrets that Config refers to. Machine
+		// identifies this machine and home, the scope in which process ids are unique.
 		Token, Secret, Machine string
 	}
-	// TemporalSettings are those of workflows.
+	// TemporalSettings are the settings of workflows.
 	TemporalSettings struct {
 		Config config.Temporal
-		Secret string // the value that Config refers to
+		Secret string // the value of the secret that Config refers to
 	}
 )
 
@@ -66,7 +66,7 @@ func (a *App) openRunner() []sandbox.Driver {
 	return drivers
 }
 
-// runnerDrivers returns the drivers of the runner, in the order in which they are tried.
+// runnerDrivers returns the drivers of the runner, in the order of preference.
 func (a *App) runnerDrivers(c config.Runtimes) []sandbox.Driver {
 	fixed := func(settings any) func(context.Context) (any, error) {
 		return func(context.Context) (any, error) { return settings, nil }

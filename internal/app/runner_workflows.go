@@ -16,6 +16,10 @@ import (
 // with a [sandbox.Probe], the other with [WorkflowMessage] after WorkflowMessage, of which
 // the last has a result or an error. A request that ends early cancels its workflow.
 const (
+	// The paths of workflows in the runner. Each takes a [WorkflowRequest]. The response to
+	// the first is a [sandbox.Probe]. The response to the other is a sequence of
+	// [WorkflowMessage], the last of which has a result or an error. Ending a request early
+	// cancels its workflow.
 	WorkflowName      = "temporal"
 	WorkflowProbePath = "/v1/probe"
 	WorkflowRunPath   = "/v1/run"
@@ -29,10 +33,10 @@ type WorkflowRequest struct {
 	Steps    []toolroom.Step  `json:"steps,omitempty"`
 }
 
-// WorkflowMessage is news of a workflow, or its end.
+// WorkflowMessage is one event of a workflow, or its end.
 type WorkflowMessage struct {
 	Event *toolroom.Event `json:"event,omitempty"`
-	// Paused reports whether a person is being asked, so that no deadline runs.
+	// Paused reports whether a question to a person is open, so that deadlines are paused.
 	Paused  *bool                 `json:"paused,omitempty"`
 	Result  *toolroom.Result      `json:"result,omitempty"`
 	Chain   *toolroom.ChainResult `json:"chain,omitempty"`
@@ -40,7 +44,7 @@ type WorkflowMessage struct {
 	CLIHint string                `json:"cli_hint,omitempty"` // of Error
 }
 
-// runnerWorkflows are the workflows that the runner carries.
+// runnerWorkflows are workflows that the runner executes.
 type runnerWorkflows struct {
 	program *program.Program
 	config  config.Temporal
@@ -94,8 +98,8 @@ func (w *runnerWorkflows) Chain(ctx context.Context, as toolroom.Call, steps []t
 	return m.Chain, nil
 }
 
-// run sends a request and reads the messages until the last. While a person is asked, the
-// deadlines of ctx are paused.
+// run sends a request and reads the messages up to the last. It pauses the deadlines of ctx
+// while a question to a person is open.
 func (w *runnerWorkflows) run(ctx context.Context, r WorkflowRequest, emit func(toolroom.Event)) (*WorkflowMessage, error) {
 	answer, err := w.post(ctx, WorkflowRunPath, r)
 	if err != nil {
@@ -127,7 +131,7 @@ func (w *runnerWorkflows) run(ctx context.Context, r WorkflowRequest, emit func(
 	}
 }
 
-// causeOr returns the reason for which ctx has ended, or else err.
+// causeOr returns the cause of ctx if it has ended, or else err.
 func causeOr(ctx context.Context, err error) error {
 	switch toolroom.CodeOf(ctx.Err()) {
 	case toolroom.CodeTimeout:

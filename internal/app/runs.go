@@ -30,8 +30,9 @@ func (a *App) CancelJob(ctx context.Context, id string) error {
 	return a.worker.CancelJob(ctx, id)
 }
 
-// Detachable returns a context for calls that are suspended, and not cancelled, if ctx ends
-// while they wait for a person: they continue in the next process that calls Start or Resume.
+// Detachable returns a context for calls that are to be suspended rather than cancelled if
+// ctx ends while they wait for a person. They continue in the next process that calls Start
+// or Resume.
 func Detachable(ctx context.Context) (context.Context, context.CancelFunc) {
 	kept, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(run.ErrDetached) })

@@ -25,8 +25,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// sandboxStarter starts the program of a source in a sandbox: as an attached command of a guest,
-// whose input and output are a line over the bridge, and so are its connections.
+// sandboxStarter starts the program of a source in a sandbox, as a command attached to a
+// guest: the bridge carries its input, output and connections.
 type sandboxStarter struct {
 	app    *App
 	name   string
@@ -42,8 +42,8 @@ func (st *sandboxStarter) start(ctx context.Context, s proc.Spec) (*proc.Process
 	return st.startWithRules(ctx, s, nil)
 }
 
-// startWithRules starts a program under rules of the policy and returns when it runs. The end of the
-// caller's context ends the start, and not a program that runs.
+// startWithRules starts a program under rules of the policy and returns when it is running.
+// The end of the caller's context stops the start, but not a running program.
 func (st *sandboxStarter) startWithRules(caller context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 	e, err := st.engine()
 	if err != nil {
@@ -71,8 +71,8 @@ func (st *sandboxStarter) engine() (*hosted.Engine, error) {
 		WithHint("available: %s", strings.Join(known, ", "))
 }
 
-// newJob returns what the engine runs, and the guard of its connections; nil if it may make
-// none.
+// newJob returns the job for the engine, and the guard of the program's connections, which
+// is nil if it may make none.
 func (st *sandboxStarter) newJob(ctx context.Context, e *hosted.Engine, s proc.Spec, rules []toolroom.Effect) (engine.Job, *egress.Guard, error) {
 	b := st.source.Sandbox
 	limits, unasked := b.Limits()
@@ -132,14 +132,14 @@ func (st *sandboxStarter) newJob(ctx context.Context, e *hosted.Engine, s proc.S
 	}, guard, nil
 }
 
-// exposure is what a sandbox shows of this machine besides the installed programs.
+// exposure describes what a sandbox shows of this machine besides the installed programs.
 type exposure struct {
 	folders []sandbox.Folder // those of this machine, outer ones first
-	granted []sandbox.Folder // those of them that the config names
-	parents []sandbox.Folder // those of them that [starter.around] returned
-	command string           // the path of the program inside
+	granted []sandbox.Folder // those of the folders that the config names
+	parents []sandbox.Folder // those of the folders that parentMounts returned
+	command string           // the path of the program in the sandbox
 	path    string           // a folder of programs besides the usual ones; may be empty
-	env     []string         // variables that say where things are
+	env     []string         // variables with the places of files
 }
 
 // exposure returns what the sandbox of a program shows.
@@ -177,7 +177,7 @@ func (st *sandboxStarter) exposure(ctx context.Context, e *hosted.Engine, s proc
 	return out, nil
 }
 
-// folderDepth returns how many folders the place of a folder is in.
+// folderDepth returns the number of folders in the path of a folder in the sandbox.
 func folderDepth(f sandbox.Folder) int {
 	return strings.Count(filepath.Clean(cmp.Or(f.Target, f.Source)), "/")
 }
@@ -195,8 +195,8 @@ func (st *sandboxStarter) cwd() string {
 	return st.source.CLI.Cwd
 }
 
-// privateFolder stands for the working folder of a program whose sandbox does not show the one of
-// the config. Each has a name of its own, at this depth.
+// privateFolder is the working folder of a program whose sandbox does not show the
+// configured one. Each program has another name for it, at this depth.
 const privateFolder = "/work/run"
 
 // workingFolder returns the working folder of a program in the sandbox.
@@ -234,7 +234,8 @@ func (st *sandboxStarter) folders() ([]sandbox.Folder, error) {
 	return out, cmp.Or(add(st.source.Sandbox.Read, false), add(st.source.Sandbox.Write, true))
 }
 
-// pathInside returns the place of a path in a folder that the config grants; empty if it is not there.
+// pathInside returns the path in the sandbox of a path in a folder that the config grants.
+// It returns "" if the path is not in the folder.
 func pathInside(g sandbox.Folder, path string) string {
 	real, err := filepath.EvalSymlinks(g.Source)
 	if err != nil {
@@ -254,9 +255,9 @@ func (st *sandboxStarter) decidingFiles() []string {
 	return append(st.app.PolicyFiles(), st.app.o.ConfigFile)
 }
 
-// parentMounts returns the folders around the paths that own protects, to be mounted over themselves:
-// a mount is not renamed. Else the program could move such a folder and make another one, with
-// a config of its own, in its place.
+// parentMounts returns the parent folders of the paths that protectiveMounts protects, to
+// be mounted over themselves, because a mount cannot be renamed. Without that the program
+// could move such a folder and put another one in its place, with a config of its own.
 func (st *sandboxStarter) parentMounts(granted []sandbox.Folder) []sandbox.Folder {
 	var out []sandbox.Folder
 	for _, g := range granted {
@@ -279,9 +280,9 @@ func (st *sandboxStarter) parentMounts(granted []sandbox.Folder) []sandbox.Folde
 	return out
 }
 
-// protectiveMounts returns the mounts over what the config grants that keep Toolroom's own state from the
-// program, and files that decide what is permitted from its changes. A program that could
-// read or write the state would have every secret and every right.
+// protectiveMounts returns the mounts over the granted folders that hide Toolroom's own
+// state from the program and make the files that decide what is permitted read-only. A
+// program that could read or write the state would have every secret and every right.
 func (st *sandboxStarter) protectiveMounts(granted []sandbox.Folder) ([]sandbox.Folder, error) {
 	var hidden, fixed []sandbox.Folder
 	scratch := st.app.tempFolder()
@@ -316,10 +317,10 @@ func (st *sandboxStarter) protectiveMounts(granted []sandbox.Folder) ([]sandbox.
 	return append(fixed, hidden...), nil
 }
 
-// protectedFilesStamp returns a text that changes when a file that the program of a source must not change,
-// in a folder that it may write, has been replaced by another one. The kernel takes the mount
-// over such a file away from every sandbox that is open, so that the program could write the
-// new one.
+// protectedFilesStamp returns a text that changes if a file is replaced that is in a
+// writable folder of a source's program, but which the program must not change. When such a
+// file is replaced, the kernel removes the mount over it from every open sandbox, so that
+// the program could write the new file.
 func (a *App) protectedFilesStamp(s config.Source, c *config.Config) string {
 	if s.Sandbox == nil || len(s.Sandbox.Write) == 0 {
 		return ""
@@ -354,9 +355,10 @@ func (a *App) expandHome(path string) string {
 	return path
 }
 
-// locateProgram finds the program for the sandbox of this machine, which shows the installed
-// programs. One elsewhere, such as Node in a home folder, is shown besides: its own folder if
-// that holds nothing but it, else its file. path is its folder of programs, to be searched.
+// locateProgram finds the program for the sandbox of this machine, which shows the
+// installed programs. A program in another place, such as Node in a home folder, is shown
+// as well: its folder if that contains nothing else, else its file. path is a folder to add
+// to the search path.
 func (st *sandboxStarter) locateProgram(s proc.Spec) (command string, folders []sandbox.Folder, path string) {
 	found := s.Command
 	if !strings.Contains(found, "/") {
@@ -407,7 +409,7 @@ func within(path, folder string) bool { return path == folder || strings.HasPref
 // packageLauncher is a program that installs and starts packages.
 type packageLauncher struct {
 	hosts []string // of the public registry
-	// variables name another registry, in the environment of this process.
+	// variables are the environment variables of this process that name another registry.
 	variables []string
 }
 
@@ -426,8 +428,8 @@ func launcherOf(command string) (packageLauncher, bool) {
 	return packageLauncher{}, false
 }
 
-// registries returns the hosts from which a launcher of packages installs them. A sandbox
-// without any hosts has none either: its packages must be in its home folder.
+// registries returns the hosts from which a package launcher installs packages. A sandbox
+// without any hosts cannot reach them either: its packages must be in its home folder.
 func (st *sandboxStarter) registries(command string) []string {
 	l, ok := launcherOf(command)
 	if !ok {
@@ -443,7 +445,7 @@ func (st *sandboxStarter) registries(command string) []string {
 	return hosts
 }
 
-// registryVariables are the variables by which a launcher of packages knows its registry.
+// registryVariables returns the variables that tell a package launcher its registry.
 func (st *sandboxStarter) registryVariables(command string) []string {
 	l, _ := launcherOf(command)
 	var env []string
@@ -463,9 +465,9 @@ func (st *sandboxStarter) registryVariables(command string) []string {
 	return env
 }
 
-// authorities returns the files of certificate authorities that launchers of packages trust
-// here besides their own, and the variables that name them. A network whose proxy ends TLS
-// has its own authority, and no package can be installed without it.
+// authorities returns the files of certificate authorities that package launchers trust
+// here besides the usual ones, and the variables that name them. Behind a proxy that ends
+// TLS, packages cannot be installed without its authority.
 func (st *sandboxStarter) authorities(command string) (files []sandbox.Folder, variables []string) {
 	if _, ok := launcherOf(command); !ok {
 		return nil, nil

@@ -20,9 +20,9 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// mounts returns the mounts over what a sandbox shows that enforce the rules about files and
-// programs, in the order in which they must be made. Rules name paths of this machine, or
-// paths inside if the sandbox shows something elsewhere.
+// mounts returns the mounts that enforce the rules about files and programs on what a
+// sandbox shows, in the order in which they must be made. Rules name paths of this machine,
+// or paths in the sandbox if the sandbox shows something at another path.
 func (st *sandboxStarter) mounts(ctx context.Context, e *hosted.Engine, shows exposure, rules []toolroom.Effect) ([]sandbox.Folder, error) {
 	rules = slices.DeleteFunc(slices.Clone(rules), func(r toolroom.Effect) bool {
 		return r.Kind != toolroom.EffectFile && r.Kind != toolroom.EffectCommand
@@ -88,13 +88,14 @@ func (st *sandboxStarter) unenforceable(format string, args ...any) error {
 		WithHint("name other folders in sandbox.read and sandbox.write").WithCLIHint("see the rules: toolroom policy show")
 }
 
-// mountPlace is where a sandbox shows a folder or file of this machine, whose path has no links.
+// mountPlace is the path at which a sandbox shows a folder or file of this machine. source
+// is free of symbolic links.
 type mountPlace struct {
 	source, target string
 	writable       bool
 }
 
-// moved reports whether the place inside is another one than that on this machine.
+// moved reports whether the path in the sandbox differs from that on this machine.
 func (p mountPlace) moved() bool { return p.source != p.target }
 
 func (st *sandboxStarter) places(shows exposure) ([]mountPlace, error) {
@@ -139,9 +140,9 @@ func moveRules(rules []toolroom.Effect, at mountPlace) []toolroom.Effect {
 	return out
 }
 
-// restOfPattern returns the rest of a pattern below a folder: more than one if ** may match any part
-// of the folder's path. A pattern that names the folder itself, or one around it, leaves an
-// empty rest.
+// restOfPattern returns the rest of a pattern below a folder. There is more than one if **
+// may match any part of the folder's path. The rest is empty if the pattern names the
+// folder itself or a parent of it.
 func restOfPattern(pattern, folder []string) [][]string {
 	switch {
 	case len(folder) == 0:
@@ -156,13 +157,13 @@ func restOfPattern(pattern, folder []string) [][]string {
 	return nil
 }
 
-// enforcement is what a program in a sandbox enforces.
+// enforcement identifies what the sandbox of a program enforces.
 type enforcement struct {
 	rules string // equal for equal rules
-	files string // changes when a file that the rules are about is new, or has been replaced
+	files string // changes when a file that the rules are about is new or was replaced
 }
 
-// enforcement returns what a program that is started now would enforce.
+// enforcement returns the enforcement of a program that is started now.
 func (st *sandboxStarter) enforcement(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (out enforcement, err error) {
 	e, err := st.engine()
 	if err != nil {

@@ -11,16 +11,17 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// sandboxedServer is an MCP server in a sandbox. A server serves many calls, so there is one
-// for each set of rules that calls must keep, besides one without rules, which lists the
+// sandboxedServer is an MCP server in a sandbox. A server serves many calls, so there is
+// one for each set of rules that calls must keep, and one without rules, which lists the
 // tools.
 type sandboxedServer struct {
 	*sandboxedSource
 	source.Library
-	withoutRules server // the one without rules
+	withoutRules server // the server that lists the tools
 
 	// enforced returns what a server that is started now would enforce.
-	enforced  func(ctx context.Context, rules []toolroom.Effect) (enforcement, error)
+	enforced func(ctx context.Context, rules []toolroom.Effect) (enforcement, error)
+	// newServer returns a server that enforces rules.
 	newServer func(rules []toolroom.Effect) server
 
 	mu      sync.Mutex
@@ -41,16 +42,16 @@ type server interface {
 type serverWithRules struct {
 	server
 	enforcement
-	outdated bool      // ends after its last call
-	calls    int       // that run
+	outdated bool      // close it after its last call
+	calls    int       // running now
 	last     time.Time // when the last of them ended
 }
 
 const (
-	// maxServersWithRules bounds the servers of a source that run under rules.
+	// maxServersWithRules is the largest number of servers of one source with rules.
 	maxServersWithRules = 16
-	// serverIdleTime is the time without a call after which such a server ends, unless the config
-	// says another one.
+	// serverIdleTime is how long a server with rules may be without calls before it is
+	// closed, unless the config says otherwise.
 	serverIdleTime = 10 * time.Minute
 )
 
@@ -109,9 +110,9 @@ func (s *sandboxedServer) acquire(ctx context.Context, req *source.Request) (_ s
 	return r, func() { s.release(r) }, nil
 }
 
-// acquireWithRules returns the server on which rules are enforced as files are now. If a file that a
-// rule is about is new or has been replaced, a server that was started before may see it, so
-// another one takes its place.
+// acquireWithRules returns the server that enforces rules on the files as they are now. A
+// server that was started before may see a file that a rule is about and that is new or was
+// replaced since; then another server takes its place.
 func (s *sandboxedServer) acquireWithRules(ctx context.Context, rules []toolroom.Effect) (*serverWithRules, error) {
 	wanted, err := s.enforced(ctx, rules)
 	if err != nil {
@@ -141,8 +142,8 @@ func (s *sandboxedServer) acquireWithRules(ctx context.Context, rules []toolroom
 	return r, nil
 }
 
-// closeLongestIdle ends the server that has been without a call for the longest time if there are
-// too many.
+// closeLongestIdle closes the server that has been without calls for the longest time if
+// there are too many.
 func (s *sandboxedServer) closeLongestIdle() error {
 	if len(s.servers) < maxServersWithRules {
 		return nil
@@ -171,8 +172,8 @@ func (s *sandboxedServer) release(r *serverWithRules) {
 	}
 }
 
-// closeServer closes a server in the background. The caller holds the lock, under which the source
-// is not closed.
+// closeServer closes a server in the background. The caller holds the lock, which keeps the
+// source open.
 func (s *sandboxedServer) closeServer(r *serverWithRules) {
 	s.servers = slices.DeleteFunc(s.servers, func(one *serverWithRules) bool { return one == r })
 	s.ends.Go(func() { _ = r.Close() })

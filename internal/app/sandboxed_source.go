@@ -12,9 +12,9 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// sandboxedSource is a source whose program runs in a sandbox of the config. It knows the
-// isolation of its calls, and that the sandbox enforces the policy's rules about effects on
-// them: each call of a command-line program starts a sandbox of its own.
+// sandboxedSource is a source whose program runs in a sandbox of the config. It reports the
+// isolation of its calls. Each call of a command-line program starts a separate sandbox,
+// which enforces the policy's rules about effects.
 type sandboxedSource struct {
 	predictingSource // in the working folder of the program
 	starter          *sandboxStarter
@@ -38,11 +38,11 @@ func (s *sandboxedSource) Isolation(ctx context.Context, req *source.Request) st
 	return p.Isolation
 }
 
-// Resumes returns false: a call that was interrupted cannot go on.
+// Resumes returns false: an interrupted call cannot be resumed.
 func (s *sandboxedSource) Resumes(context.Context, string) bool { return false }
 
 // Enforces reports whether the sandbox enforces a rule. Programs can be hidden only in the
-// sandbox of this machine: another one has its own.
+// sandbox of this machine, because another one has its own programs.
 func (s *sandboxedSource) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
 	e, err := s.starter.engine()
 	if err != nil || !restrict.Enforceable(rule, predicted) {
@@ -51,7 +51,7 @@ func (s *sandboxedSource) Enforces(_ *source.Request, rule toolroom.Effect, pred
 	return e.Probe(context.Background()).State == sandbox.Available && (rule.Kind != toolroom.EffectCommand || e.Name() == config.RuntimeProcess)
 }
 
-// Call runs a tool if the sandbox is what policy requires.
+// Call runs a tool if the sandbox meets the requirements of policy.
 func (s *sandboxedSource) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	if err := s.checkPermitted(ctx, req); err != nil {
 		return &source.Output{Unsent: true}, err
@@ -59,7 +59,8 @@ func (s *sandboxedSource) Call(ctx context.Context, req *source.Request) (*sourc
 	return s.Source.Call(ctx, req)
 }
 
-// checkPermitted checks what policy requires of the call.
+// checkPermitted returns an error if the sandbox does not meet the requirements of policy
+// for the call.
 func (s *sandboxedSource) checkPermitted(ctx context.Context, req *source.Request) error {
 	if req.Engine == "" && req.Isolation == "" {
 		return nil

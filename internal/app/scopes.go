@@ -9,8 +9,8 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// scopes holds the scopes that tools need of callers with a token of an authorization
-// server, by name.
+// scopes holds the scopes that a tool requires of callers with a token of an authorization
+// server, as patterns of tools by scope.
 type scopes map[string][]policy.Pattern
 
 func newScopes(c config.Server) (scopes, error) {
@@ -28,7 +28,7 @@ func newScopes(c config.Server) (scopes, error) {
 	return needed, nil
 }
 
-// of returns the scopes that a tool needs.
+// of returns the scopes that a tool requires.
 func (s scopes) of(t *toolroom.Tool) []string {
 	if len(s) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// sealKey returns the key that seals one kind of data that leaves this home and comes back.
-// All processes of a home share it, also after a restart.
+// sealKey returns the key for sealing one kind of data that this home gives away and gets
+// back. All processes of a home share it, also after a restart.
 func (a *App) sealKey(use string) ([]byte, error) {
 	path := filepath.Join(a.home, "seal.key")
 	key, err := atomicfile.Key(path, approval.NewKey)

@@ -20,7 +20,7 @@ import (
 	"github.com/toolroom/toolroom/internal/search"
 )
 
-// semanticSearch is the embedder in use, and what keeps the vectors of tools.
+// semanticSearch is the embedder in use and the index of the tools' vectors.
 type semanticSearch struct {
 	name    string
 	entry   embed.Entry
@@ -34,19 +34,20 @@ type semanticSearch struct {
 
 const (
 	defaultWeight = 1
-	// firstSearchWait is how long the first search of a process that is no server waits: its
-	// embedder must be opened first, and no other search will come.
+	// firstSearchWait is how long the first search waits in a process that is not a server.
+	// Its embedder must be opened first, and there will probably be no other search.
 	firstSearchWait = 10 * time.Second
-	// embedderPollPeriod is how often a server looks whether an embedder was added or removed.
+	// embedderPollPeriod is how often a server checks whether an embedder was added or
+	// removed.
 	embedderPollPeriod = 5 * time.Second
 )
 
-// openLearner begins to learn from use.
+// openLearner starts learning from calls, to improve searches.
 func (a *App) openLearner() {
 	a.learner = search.NewLearner(a.store, search.LearnerOptions{Redact: a.redactor.Text, Log: a.log})
 }
 
-// configuredLearner is the catalog's learner, which the config may turn off at any time.
+// configuredLearner is the catalog's learner. The config may turn it off at any time.
 type configuredLearner struct{ *App }
 
 func (l configuredLearner) Searched(who toolroom.Identity, session, query string, hits []string) {
@@ -62,7 +63,7 @@ func (l configuredLearner) Recall(who toolroom.Identity) func(string) []search.L
 	return l.learner.Recall(who)
 }
 
-// learnFrom learns from the receipt of a call that ended well.
+// learnFrom learns from the receipt of a call that succeeded.
 func (a *App) learnFrom(c *toolroom.Receipt) {
 	if c.Status == toolroom.StatusOK {
 		tool, _, _ := strings.Cut(c.Tool, "@") // without the version
@@ -70,8 +71,9 @@ func (a *App) learnFrom(c *toolroom.Receipt) {
 	}
 }
 
-// ForgetSearches forgets what searches have learned of a tool, or of all tools if tool is
-// empty. It returns the number of lessons: of one tool, one team and one caller each.
+// ForgetSearches removes what searches have learned about a tool, or about all tools if
+// tool is empty. It returns the number of removed lessons; each is of one tool, one team
+// and one caller.
 func (a *App) ForgetSearches(ctx context.Context, tool string) (int, error) {
 	return a.learner.Forget(ctx, tool)
 }
@@ -131,8 +133,8 @@ func (a *App) embedder() *embed.Service {
 	return a.semantic.service
 }
 
-// Embedder opens an embedder of this room's network rules and secrets, bounded by the
-// config's search section.
+// Embedder opens an embedder with this room's network rules and secrets, and with the
+// limits of the config's search section.
 func (a *App) Embedder(entry embed.Entry) (*embed.Service, error) {
 	return a.embedService(entry, a.Config(), firstSearchWait)
 }
@@ -170,7 +172,7 @@ func (a *App) newSemanticSearch(name string, entry embed.Entry, c *config.Config
 	}, nil
 }
 
-// VectorsPath returns the file in which a home keeps the vectors of tools.
+// VectorsPath returns the file in which a home stores the vectors of tools.
 func VectorsPath(home string) string { return filepath.Join(home, "search", "tools.vectors") }
 
 // keepIndexed embeds the tools in the background, now and whenever they change.
@@ -236,8 +238,8 @@ func (a *App) closeSearch() {
 	}
 }
 
-// recallVectors gives the tools the vectors that are known, in a process that is no server:
-// it embeds nothing.
+// recallVectors gives the tools their stored vectors, in a process that is not a server. It
+// embeds nothing.
 func (a *App) recallVectors(ctx context.Context) {
 	a.searchMu.Lock()
 	m := a.semantic
@@ -253,7 +255,7 @@ func (a *App) recallVectors(ctx context.Context) {
 	}
 }
 
-// SearchStatus says how searches find tools.
+// SearchStatus describes how searches find tools.
 type SearchStatus struct {
 	Embedder string      `json:"embedder,omitempty"`
 	Entry    embed.Entry `json:"settings,omitzero"`
@@ -279,7 +281,7 @@ func (a *App) SearchStatus(ctx context.Context) SearchStatus {
 	return s
 }
 
-// EmbedTools embeds all tools with an embedder, and keeps the vectors in the home.
+// EmbedTools embeds all tools with an embedder, and stores the vectors in the home.
 func (a *App) EmbedTools(ctx context.Context, service *embed.Service, progress func(embed.Progress)) error {
 	x := &embed.Indexer{
 		Service: service, File: embed.File{Path: VectorsPath(a.home)},

@@ -111,9 +111,9 @@ func (a *App) vaultOptions(v *config.VaultStore) backend.VaultOptions {
 	return o
 }
 
-// credential returns a function that gets the credential of a secret store. It must be in
-// the encrypted file or the environment: if it were in a store that needs another
-// credential, opening could loop.
+// credential returns a function that gets the credential of a secret store. The credential
+// must be in the encrypted file or the environment: if it were in another secret store,
+// opening the stores could loop.
 func (a *App) credential(reference string) func(context.Context) (string, error) {
 	first := secret.NewResolver(a.secrets, secret.ResolverOptions{LookupEnv: a.lookupEnv})
 	return func(ctx context.Context) (string, error) {
@@ -149,7 +149,8 @@ func (a *App) checkKeyrings(ctx context.Context) []Check {
 	return []Check{c}
 }
 
-// grants restrict which tools and callers may use the secrets of a source.
+// grants are, by namespace, restrictions of the tools and callers that may use the secrets
+// of a source.
 type grants map[string][]grant // by namespace
 
 type grant struct {
@@ -180,8 +181,8 @@ func newGrants(c *config.Config) (grants, error) {
 	return g, nil
 }
 
-// denyUngranted denies a permitted call that would use a secret for a tool or caller that the
-// secret is not meant for.
+// denyUngranted denies an allowed call that would use a secret which is not meant for the
+// tool or caller.
 func (g grants) denyUngranted(d policy.Decision, r policy.Request) policy.Decision {
 	if d.Effect == toolroom.VerdictDeny {
 		return d

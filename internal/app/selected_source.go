@@ -15,10 +15,12 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// predictingSource is a source that predicts effects as the source in it does, if that can.
+// predictingSource is a source that predicts effects as the wrapped source does, if that
+// can.
 type predictingSource struct {
 	source.Source
-	// dir is the folder of relative paths in arguments if the source in it predicts nothing.
+	// dir is the folder of relative paths in arguments if the wrapped source predicts
+	// nothing.
 	dir string
 }
 
@@ -47,8 +49,8 @@ func (p predictingSource) Preview(ctx context.Context, req *source.Request) (sou
 	return source.Preview{}, nil
 }
 
-// selectedSource is a source with only the tools that the config selects, and with what it says of
-// them.
+// selectedSource is a source with only the tools that the config selects, and with the
+// config's settings of them.
 type selectedSource struct {
 	predictingSource
 	include, exclude []string
@@ -88,8 +90,8 @@ func (s *selectedSource) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 	return tools, nil
 }
 
-// addDeclaredEffects adds the effects that the config declares to tools. The config has been
-// validated, so every effect can be parsed.
+// addDeclaredEffects adds the effects that the config declares to tools. The config has
+// been validated, so every effect can be parsed.
 func addDeclaredEffects(tools []toolroom.Tool, by config.Effects) {
 	for i := range tools {
 		for _, pattern := range slices.Sorted(maps.Keys(by)) {

@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
-// CheckSet returns an error if no tool set has this name. An empty name stands for none.
+// CheckSet returns an error if no tool set has this name. It accepts the empty name.
 func (r *App) CheckSet(name string) error {
 	sets := r.Config().Sets
 	if _, ok := sets[name]; ok || name == "" {

@@ -25,13 +25,14 @@ type SourceTest struct {
 	source.Status
 	// Took is the time to start the source and list its tools.
 	Took time.Duration `json:"took_ns"`
-	// Quarantined is the number of quarantined tools, and Findings are texts of the definitions
-	// that people do not see, and names of other sources.
+	// Quarantined is the number of quarantined tools. Findings are hidden texts in the
+	// definitions, and names of other sources.
 	Quarantined int               `json:"quarantined,omitempty"`
 	Findings    []catalog.Finding `json:"findings,omitempty"`
 	// Problems lists why calls of some tools will fail: invalid schemas, missing credentials.
 	Problems []string `json:"problems,omitempty"`
-	// LeftOut names what the source offers and is no tool of Toolroom's, with the reasons.
+	// LeftOut names the tools that the source offers and Toolroom does not have, with the
+	// reasons.
 	LeftOut []string `json:"left_out,omitempty"`
 }
 
@@ -92,7 +93,7 @@ func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	return test, nil
 }
 
-// SourceNotFound returns the error about a source that is not there, or is disabled.
+// SourceNotFound returns the error about a source that does not exist, or is disabled.
 func (a *App) SourceNotFound(name string) error {
 	if s, ok := a.Config().Sources[name]; ok && s.Disabled {
 		return toolroom.Errorf(toolroom.CodeNotFound, "source %q is disabled", name).WithCLIHint("turn it on: toolroom sources enable %s", name)
@@ -106,7 +107,7 @@ func (a *App) Load(ctx context.Context, names ...string) error {
 	return a.eachManager(names, func(h *sourceManager) error { return h.load(ctx) })
 }
 
-// Outdated returns the sources whose tools are those of an old list, with its time.
+// Outdated returns the sources whose tools come from an outdated list, with its time.
 func (a *App) Outdated() map[string]time.Time {
 	out := map[string]time.Time{}
 	for _, m := range a.allManagers() {
@@ -191,7 +192,7 @@ func (a *App) NeedsRestart(c *config.Config) []string { return c.NeedsRestart(a.
 
 func errClosed() error { return toolroom.Errorf(toolroom.CodeUnsupported, "the room is closed") }
 
-// apply makes a config the one in use. The caller holds reloading.
+// apply makes c the current config. The caller holds reloadMu.
 func (a *App) apply(c *config.Config) error {
 	if a.closed {
 		return errClosed()
@@ -272,7 +273,8 @@ func (a *App) apply(c *config.Config) error {
 }
 
 // RestartSource replaces a source of the config by a new one: its calls end first, and its
-// program or connection starts anew. The error is not_found if it is not configured.
+// program or connection starts anew. The error is not_found if the source is not
+// configured.
 func (a *App) RestartSource(name string) error {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()
@@ -318,7 +320,8 @@ func (a *App) buildManagers(c *config.Config, old map[string]*sourceManager) (ma
 
 // buildManager returns the manager of a configured source: the old one if it has the same
 // configuration, else a new one, which is not yet completed by newManager. It returns nil
-// for a disabled source. own is the program's own source of that name, or nil.
+// for a disabled source. own is the source of that name that the Go program has added, or
+// nil.
 func (a *App) buildManager(name string, c *config.Config, own, old *sourceManager) (*sourceManager, error) {
 	s := c.Sources[name]
 	if s.Disabled {

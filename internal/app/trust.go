@@ -79,7 +79,8 @@ func (t *trustRules) of(tool *toolroom.Tool) run.Trust {
 	return trust
 }
 
-// readArtifact taints the call, or else the session, in which a caller reads an artifact.
+// readArtifact adds the labels of an artifact to the call that reads it, or else to the
+// caller's session.
 func (a *App) readArtifact(ctx context.Context, owner string, labels []taint.Label) error {
 	if run.AddTaint(ctx, labels...) {
 		return nil

@@ -17,9 +17,9 @@ import (
 	"github.com/toolroom/toolroom/internal/source/cli"
 )
 
-// Unmatched is a pattern of a rule that selects no tool, and so may be a mistake.
+// Unmatched is a pattern of a rule that selects no tool. It may be a mistake.
 type Unmatched struct {
-	Key     string `json:"key"` // such as tools.deny[1]
+	Key     string `json:"key"` // its place in the config, such as tools.deny[1]
 	Pattern string `json:"pattern"`
 	// Nearest is the most similar tool id or pattern, or "".
 	Nearest string `json:"nearest,omitempty"`
@@ -66,7 +66,7 @@ func (a *App) checkElevated(ctx context.Context, patterns []string) error {
 	return nil
 }
 
-// knownTools are the tools of a room for comparison with patterns.
+// knownTools holds the tools of a room for comparison with patterns.
 type knownTools struct {
 	tools []toolroom.Tool
 	// open are the namespaces that may have further tools.
@@ -89,7 +89,8 @@ func (a *App) knownTools() knownTools {
 	return k
 }
 
-// unmatched reports whether a pattern selects no tool, as far as all tools are known.
+// unmatched reports whether a pattern selects no tool. It reports false if tools that are
+// not listed yet might match.
 func (k knownTools) unmatched(p policy.Pattern) (Unmatched, bool) {
 	namespace, name, ok := p.NameGlobs()
 	if !ok || p.MatchesAny(k.tools) {

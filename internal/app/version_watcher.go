@@ -15,47 +15,50 @@ import (
 	"github.com/toolroom/toolroom/internal/release"
 )
 
-// versionWatcher judges new versions by the receipts of their calls, and runs shadows. Both happen
-// after calls have ended, and at the latest when the room closes.
+// versionWatcher compares new versions with the ones before by the receipts of their calls,
+// and runs shadows. It works after calls have ended, and at the latest when the room
+// closes.
 type versionWatcher struct {
 	room  *App
-	slots chan struct{} // of shadow runs
+	slots chan struct{} // for shadow runs
 
 	mu         sync.Mutex
 	closed     bool
 	pending    map[watchedVersion]release.Entry
 	judgements map[watchedVersion]*judgement
-	// skipped are the runs that were left out since the last one ended, one for each version.
+	// skipped counts for each version the shadow runs that were left out since the last one
+	// ended.
 	skipped map[watchedVersion]*release.ShadowRun
 	running bool
 	work    sync.WaitGroup
 }
 
-// judgement is what is known of a version since it was judged.
+// judgement is the last comparison of a version.
 type judgement struct {
-	began          time.Time // of the release
+	began          time.Time // when the version was released
 	calls          int       // at that time
-	callsUntilNext int       // calls until the next look
+	callsUntilNext int       // calls until the next comparison
 	read           time.Time
 }
 
-// rejudgePeriod is after how long a call makes a version be judged though this process has not
-// seen enough of them: others may have.
+// rejudgePeriod is the time after which a call of a version makes it be compared again,
+// even if this process has not seen enough calls: other processes may have.
 const rejudgePeriod = 10 * time.Second
 
-// watchedVersion is a version that is compared to the one before.
+// watchedVersion is a version that is compared with the one before.
 type watchedVersion struct {
 	tool, environment string
 	version           int
 }
 
-// shadowSlots is how many shadows run at once. Further calls have none, which is recorded.
+// shadowSlots is how many shadows run at once. Further calls have no shadow, which is
+// recorded.
 const shadowSlots = 4
 
 // shadowTime limits a shadow run.
 const shadowTime = time.Minute
 
-// maxObserved is how many calls of a version are judged.
+// maxObserved is how many calls of a version are compared.
 const maxObserved = 1000
 
 func newWatching(r *App) *versionWatcher {
@@ -64,7 +67,7 @@ func newWatching(r *App) *versionWatcher {
 	return w
 }
 
-// noteCall notes that a version which may be taken back was called.
+// noteCall records that a version was called which may be rolled back.
 func (w *versionWatcher) noteCall(table *release.Table, one watchedVersion) {
 	e, ok := w.room.releases.Watches(table, one.tool, one.environment, one.version)
 	w.mu.Lock()
@@ -115,7 +118,7 @@ func (w *versionWatcher) judgePending() {
 	}
 }
 
-// judgeVersion judges a version, unless it has been judged at as many calls.
+// judgeVersion compares a version, unless it has been compared at the same number of calls.
 func (w *versionWatcher) judgeVersion(ctx context.Context, one watchedVersion, e release.Entry) (*release.Verdict, error) {
 	var before judgement
 	w.mu.Lock()
@@ -140,7 +143,7 @@ func (w *versionWatcher) judgeVersion(ctx context.Context, one watchedVersion, e
 	return verdict, nil
 }
 
-// onServed notes a call of a released tool, and starts its shadow, if there is one.
+// onServed records a call of a released tool, and starts its shadow if there is one.
 func (w *versionWatcher) onServed(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result) {
 	if receipt.Extra(call.Surface) {
 		return
@@ -170,8 +173,8 @@ func (w *versionWatcher) onServed(call toolroom.Call, tool *toolroom.Tool, resul
 	}
 }
 
-// addSkipped counts a run that is left out. The runs that have taken all slots store the count
-// when they end. The caller holds the lock.
+// addSkipped counts a shadow run that is left out. The runs that have taken all slots store
+// the count when they end. The caller holds the lock.
 func (w *versionWatcher) addSkipped(one *release.ShadowRun) {
 	of := watchedVersion{one.Tool, one.Environment, one.Version}
 	if w.skipped[of] == nil {
@@ -209,10 +212,10 @@ func (w *versionWatcher) storeShadow(one *release.ShadowRun) {
 	}
 }
 
-// keptShadows is how many runs of a version are kept.
+// keptShadows is how many shadow runs of a version are stored.
 const keptShadows = 10_000
 
-// close waits for the work.
+// close waits for the running work.
 func (w *versionWatcher) close() {
 	if w == nil {
 		return
@@ -223,7 +226,7 @@ func (w *versionWatcher) close() {
 	w.work.Wait()
 }
 
-// observe returns the calls of a version, as [release.Options.Observe] wants them.
+// observe implements [release.Options.Observe]: it returns the calls of a version.
 func (a *App) observe(ctx context.Context, tool, environment string, version int, since time.Time, base bool) ([]release.Observation, error) {
 	q := toolroom.ReceiptQuery{Tool: tool, Version: version, Environment: environment, Since: since}
 	if !base {
@@ -266,7 +269,8 @@ func (a *App) observations(ctx context.Context, q toolroom.ReceiptQuery, first b
 	return all[max(len(all)-maxObserved, 0):], err
 }
 
-// recordRelease keeps a receipt of what a person or Toolroom did to a tool.
+// recordRelease records a receipt of a change that a person or Toolroom made to a tool's
+// releases.
 func (a *App) recordRelease(ctx context.Context, e release.Entry, v *release.Version, refused error) {
 	arguments, err := json.Marshal(e)
 	if err != nil {

@@ -24,7 +24,7 @@ type WarmPool struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// warmSettings returns the number of sandboxes to start ahead with a driver.
+// warmSettings returns how many sandboxes a driver starts ahead.
 func (a *App) warmSettings(d sandbox.Driver) hosted.Warm {
 	if d.Name() == "host" {
 		return hosted.Warm{} // a process of the host machine starts at once
@@ -33,7 +33,7 @@ func (a *App) warmSettings(d sandbox.Driver) hosted.Warm {
 	return hosted.Warm{Size: c.WarmSize(d.Name()), MaxAge: c.Warm[d.Name()].MaxAge}
 }
 
-// warmDelay lets the server itself start first.
+// warmDelay is the pause after which a starting server starts sandboxes ahead.
 const warmDelay = time.Second
 
 // warm makes the drivers start sandboxes ahead.
@@ -45,8 +45,8 @@ func (a *App) warm(ctx context.Context) {
 	}
 }
 
-// eachWarmEngine calls do for each engine that starts sandboxes ahead, with their specs: the
-// engines that the config names, and by default those that are available.
+// eachWarmEngine calls do for each engine that starts sandboxes ahead, with their specs:
+// the engines that the config names, or by default the available ones.
 func (a *App) eachWarmEngine(ctx context.Context, do func(*hosted.Engine, sandbox.Spec)) {
 	for _, one := range a.engines {
 		e, ok := one.(*hosted.Engine)
@@ -86,8 +86,8 @@ func (a *App) WarmPools() []WarmPool {
 	return all
 }
 
-// checkWarm reports on the pools. In a command that does not serve there are none; then it
-// tries one start of each.
+// checkWarm reports on the pools. A command that does not serve has none; it tries one
+// start of each.
 func (a *App) checkWarm(ctx context.Context) []Check {
 	pools := a.WarmPools()
 	var checks []Check

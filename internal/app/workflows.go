@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 )
 
-// Workflows carry programs and chains that must outlive a process. A worker's room makes
+// Workflows run programs and chains that must outlive a process. A worker's room makes
 // their calls.
 type Workflows interface {
 	code.Remote
@@ -19,8 +19,7 @@ type Workflows interface {
 	Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step, emit func(toolroom.Event)) (*toolroom.ChainResult, error)
 }
 
-// Worker is a Workflows that can also run a worker: it makes the calls of workflows in r
-// until ctx ends. It calls ready when it has started. Only the runner has one.
+// Worker is a Workflows that can also run a worker. Only the runner has one.
 type Worker interface {
 	Workflows
 	Work(ctx context.Context, r *App, ready func()) error
@@ -34,7 +33,7 @@ type WorkflowOptions struct {
 	Log          *slog.Logger
 }
 
-// openWorkflows creates the workflows that the config names.
+// openWorkflows creates the workflows that the config asks for.
 func (a *App) openWorkflows() {
 	c := a.config.Code.Runtimes.Temporal
 	if c.Secret == "" {
@@ -59,7 +58,7 @@ func (a *App) Workflows() (Workflows, error) {
 	return a.workflows, nil
 }
 
-// remote returns the runtime that the workflows provide, or an untyped nil if there are
+// remote returns the workflows as a runtime of code mode, or an untyped nil if there are
 // none.
 func (a *App) remote() code.Remote {
 	if a.workflows == nil {
@@ -68,8 +67,8 @@ func (a *App) remote() code.Remote {
 	return a.workflows
 }
 
-// ToolFor returns the tool that a call would run, and the maximum time that it may take. The
-// tool is nil if the caller may see no such tool.
+// ToolFor returns the tool that a call would run, and the longest time that it may take.
+// The tool is nil if the caller may not see it.
 func (a *App) ToolFor(ctx context.Context, call toolroom.Call) (*toolroom.Tool, time.Duration) {
 	longest := cmp.Or(a.Config().Limits.MaxTimeout, 10*time.Minute)
 	_ = a.find(ctx, call.Tool) // the call itself reports the error
@@ -80,7 +79,7 @@ func (a *App) ToolFor(ctx context.Context, call toolroom.Call) (*toolroom.Tool, 
 	return &e.Tool, cmp.Or(e.Tool.Timeout, longest)
 }
 
-// WaitForAnswer returns when people have decided about an approval; see
+// WaitForAnswer waits until people have decided about an approval; see
 // [approval.Service.Wait].
 func (a *App) WaitForAnswer(ctx context.Context, id string) (*toolroom.Approval, error) {
 	return a.approvals.Wait(ctx, id)

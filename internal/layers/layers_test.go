@@ -115,7 +115,7 @@ func TestImportsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
 			}
 			to := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
 			if inModule(to) && !inModule(from) {
-				t.Errorf("%s imports %s of another module: the runner has that, see internal/app/foreign.go", from, to)
+				t.Errorf("%s imports %s of another module: the runner has that, see internal/app/runner.go", from, to)
 			}
 			below := levelOf(to)
 			if below > level || below == level && !order[level].peers && !strings.HasPrefix(to, from) && !strings.HasPrefix(from, to) {
