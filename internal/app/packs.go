@@ -77,8 +77,8 @@ func (a *App) servicePacks(c *config.Config, on func(pack string) bool, folders 
 	return list, nil
 }
 
-// serviceTransport returns a transport that may reach the service at an address of the
-// config even if the egress rules forbid it, and the parsed address.
+// serviceTransport returns a transport that follows the egress rules of the config and also
+// permits the service at an address that the config names, and the parsed address.
 func (a *App) serviceTransport(c *config.Config, service string) (http.RoundTripper, *url.URL, error) {
 	address, err := url.Parse(service)
 	if err != nil {
