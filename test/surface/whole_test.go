@@ -109,7 +109,7 @@ func everyMethodIsAHandler(t *testing.T, r reflect.Type) {
 		"AsTool":  "code mode as the tool of an agent",
 		"Submit":  "Go, later",
 		"Resume":  "Go, a call that is resumed",
-	}, strings.Fields("ExecuteCall ToolOf Job Jobs DescribeFor ExplainFor"))
+	}, strings.Fields("ExecuteCall ToolFor Job Jobs DescribeFor ExplainFor"))
 }
 
 func carriesACall(t reflect.Type) bool {
