@@ -76,6 +76,11 @@ type Identity struct {
 	// Environment is the environment that the caller's token is bound to. Calls that name
 	// another one are denied. Empty means that each call chooses.
 	Environment string `json:"environment,omitempty"`
+	// Token is the id of the bearer token that the caller came with, and empty for the local
+	// operator and for callers that another server vouches for. Once the token was revoked
+	// or has expired, the calls of the caller make no more calls. It does not show in JSON:
+	// what stores a call to run it later stores it, too.
+	Token string `json:"-"`
 	// Groups are the subject's groups according to the identity provider.
 	Groups []string `json:"groups,omitempty"`
 	// Scopes are the scopes of an authorization server's token. Nil means that scopes do

@@ -53,6 +53,7 @@ func (h *workflowHandler) read(w http.ResponseWriter, q *http.Request) (*app.Wor
 		program.Fail(w, http.StatusBadRequest, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read the request: %w", err))
 		return nil, nil
 	}
+	r.Call.Identity.Token = r.Token
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open == nil || h.settings != r.Settings {

@@ -184,13 +184,13 @@ func (t *Temporal) checkWorkers(ctx context.Context, c client.Client) error {
 // Execute runs a program as a workflow.
 func (t *Temporal) Execute(ctx context.Context, call toolroom.Call, emit func(toolroom.Event)) (*toolroom.Result, error) {
 	result := &toolroom.Result{}
-	return result, runWorkflow(ctx, t, programWorkflow, order{Call: call}, emit, result)
+	return result, runWorkflow(ctx, t, programWorkflow, newOrder(call, nil), emit, result)
 }
 
 // Chain runs a chain as a workflow. When ctx ends, Chain cancels the workflow.
 func (t *Temporal) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step, emit func(toolroom.Event)) (*toolroom.ChainResult, error) {
 	result := &toolroom.ChainResult{}
-	return result, runWorkflow(ctx, t, chainWorkflow, order{Call: as, Steps: steps}, emit, result)
+	return result, runWorkflow(ctx, t, chainWorkflow, newOrder(as, steps), emit, result)
 }
 
 // runWorkflow starts a workflow, sends it its order and waits for its result. When ctx ends, it

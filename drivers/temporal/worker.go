@@ -80,14 +80,14 @@ type activities struct {
 const maxResult = 1 << 20
 
 // call makes one call through the room.
-func (a *activities) call(ctx context.Context, in message[toolroom.Call]) (message[*callOutcome], error) {
+func (a *activities) call(ctx context.Context, in message[order]) (message[*callOutcome], error) {
 	at := activity.GetInfo(ctx)
-	call, err := in.read(at.WorkflowExecution.RunID, activityPlace+at.ActivityID)
+	o, err := readOrder(in, at.WorkflowExecution.RunID, activityPlace+at.ActivityID)
 	if err != nil {
 		return message[*callOutcome]{}, temporal.NewNonRetryableApplicationError(err.Error(), refusedType, nil)
 	}
 	defer startHeartbeat(ctx)()
-	result := a.room.Run(ctx, call)
+	result := a.room.Run(ctx, o.Call)
 	if err := a.interruption(ctx, result); err != nil {
 		return message[*callOutcome]{}, err
 	}
@@ -125,8 +125,8 @@ func (a *activities) signalAnswer(approval string, at workflow.Execution) {
 }
 
 // program runs a program through the room. The workflow makes the program's calls.
-func (a *activities) program(ctx context.Context, in message[toolroom.Call]) (none message[*toolroom.Result], err error) {
-	call, err := in.read(activity.GetInfo(ctx).WorkflowExecution.RunID, programPlace)
+func (a *activities) program(ctx context.Context, in message[order]) (none message[*toolroom.Result], err error) {
+	o, err := readOrder(in, activity.GetInfo(ctx).WorkflowExecution.RunID, programPlace)
 	if err != nil {
 		return none, temporal.NewNonRetryableApplicationError(err.Error(), refusedType, nil)
 	}
@@ -135,7 +135,7 @@ func (a *activities) program(ctx context.Context, in message[toolroom.Call]) (no
 	if err != nil {
 		return none, err
 	}
-	result := a.room.Run(code.WithRelay(ctx, r.call), call)
+	result := a.room.Run(code.WithRelay(ctx, r.call), o.Call)
 	if err := a.interruption(ctx, result); err != nil {
 		return none, err
 	}

@@ -57,10 +57,23 @@ const (
 	maxAttempts = 5
 )
 
-// order is the call or chain that a workflow runs.
+// order is the call or chain that a workflow runs, or the call that an activity makes.
 type order struct {
-	Call  toolroom.Call   `json:"call"`
+	Call toolroom.Call `json:"call"`
+	// Token is that of the identity of Call, which JSON leaves out.
+	Token string          `json:"token,omitempty"`
 	Steps []toolroom.Step `json:"steps,omitempty"`
+}
+
+func newOrder(call toolroom.Call, steps []toolroom.Step) order {
+	return order{Call: call, Token: call.Identity.Token, Steps: steps}
+}
+
+// readOrder returns the order in a message.
+func readOrder(m message[order], run, place string) (order, error) {
+	o, err := m.read(run, place)
+	o.Call.Identity.Token = o.Token
+	return o, err
 }
 
 // answerSuffix is appended to the id of a call to make the id of the update and activity that
@@ -139,7 +152,7 @@ func (s *workflowState) awaitOrder(ctx workflow.Context) (order, error) {
 			return order{}, temporal.NewNonRetryableApplicationError(
 				"no order came within "+orderTimeout.String()+": whoever started the workflow ended, or has another version or secret", refusedType, nil)
 		}
-		if o, err := n.read(s.run, orderPlace); err == nil {
+		if o, err := readOrder(n, s.run, orderPlace); err == nil {
 			return o, nil
 		}
 	}
@@ -172,7 +185,7 @@ func runProgram(ctx workflow.Context) (none message[*toolroom.Result], err error
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: maxAttempts},
 	})
 	var n message[*toolroom.Result]
-	err = workflow.ExecuteActivity(running, programActivity, message[toolroom.Call]{s.run, programPlace, s.order.Call}).Get(ctx, &n)
+	err = workflow.ExecuteActivity(running, programActivity, message[order]{s.run, programPlace, newOrder(s.order.Call, nil)}).Get(ctx, &n)
 	ending, _ := workflow.NewDisconnectedContext(ctx)
 	if werr := workflow.Await(ending, func() bool { return workflow.AllHandlersFinished(ctx) }); err == nil {
 		err = werr
@@ -268,7 +281,7 @@ func (s *workflowState) makeCall(ctx workflow.Context, id, activityID string, ca
 		call.IdempotencyKey = s.run + "/" + id
 	}
 	var n message[*callOutcome]
-	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), callActivity, message[toolroom.Call]{s.run, activityPlace + activityID, call}).Get(ctx, &n)
+	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), callActivity, message[order]{s.run, activityPlace + activityID, newOrder(call, nil)}).Get(ctx, &n)
 	var a *callOutcome
 	if err == nil {
 		a, err = n.read(s.run, activityResultPlace+activityID)

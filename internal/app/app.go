@@ -41,6 +41,7 @@ import (
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
+	"github.com/toolroom/toolroom/internal/token"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/source"
 )
@@ -127,6 +128,7 @@ type App struct {
 	policy           policySwitch
 	definitions      offeredDefinitions
 	trust            atomic.Pointer[trustRules]
+	tokens           *token.Verifier
 	runner           *run.Runner
 	receipts         *receiptLog
 	worker           *run.Worker
@@ -261,6 +263,7 @@ func (a *App) openParts(ctx context.Context) error {
 	if a.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
 		return err
 	}
+	a.tokens = token.NewVerifier(a.store, nil)
 	a.storeFolder = filepath.Dir(path)
 	a.receiptHead = receipt.NewHead(filepath.Join(a.storeFolder, "receipts.head"))
 	key, err := a.secretsKey(ctx, a.config.Secrets.Key)
@@ -317,6 +320,7 @@ func (a *App) openParts(ctx context.Context) error {
 		Trust:      func(t *toolroom.Tool) run.Trust { return a.trust.Load().of(t) },
 		Taints:     a.store,
 		Spending:   a.spending(),
+		Tokens:     a.tokens,
 		Scopes:     needed.of,
 		Owner:      a.owner,
 		OwnerAlive: proc.Alive,

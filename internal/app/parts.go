@@ -27,7 +27,7 @@ type Parts struct {
 	Sessions  *session.Store
 	Receipts  receipt.Store
 	Recorder  *receipt.Recorder
-	Tokens    token.Store
+	Tokens    *token.Verifier
 	Secrets   *secret.Store
 	Library   *catalog.Library
 	Releases  *release.Service
@@ -43,7 +43,7 @@ type Parts struct {
 func (a *App) Parts() Parts {
 	return Parts{
 		Runner: a.runner, Worker: a.worker, Approvals: a.approvals, Artifacts: a.artifacts, Sessions: a.sessions,
-		Receipts: a.store, Recorder: a.recorder, Tokens: a.store, Secrets: a.secrets,
+		Receipts: a.store, Recorder: a.recorder, Tokens: a.tokens, Secrets: a.secrets,
 		Library: &a.library, Releases: a.releases, WatchReceipts: a.receipts.Watch,
 		Resolve: a.resolver.Resolve, Log: a.log,
 	}

@@ -29,6 +29,7 @@ const (
 type WorkflowRequest struct {
 	Settings TemporalSettings `json:"settings"`
 	Call     toolroom.Call    `json:"call"`
+	Token    string           `json:"token,omitempty"` // of the identity of Call
 	Chain    bool             `json:"chain,omitempty"`
 	Steps    []toolroom.Step  `json:"steps,omitempty"`
 }
@@ -82,7 +83,7 @@ func (w *runnerWorkflows) Probe(ctx context.Context) (p sandbox.Probe) {
 
 // Execute runs a program as a workflow.
 func (w *runnerWorkflows) Execute(ctx context.Context, call toolroom.Call, emit func(toolroom.Event)) (*toolroom.Result, error) {
-	m, err := w.run(ctx, WorkflowRequest{Call: call}, emit)
+	m, err := w.run(ctx, WorkflowRequest{Call: call, Token: call.Identity.Token}, emit)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (w *runnerWorkflows) Execute(ctx context.Context, call toolroom.Call, emit 
 
 // Chain runs a chain as a workflow.
 func (w *runnerWorkflows) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step, emit func(toolroom.Event)) (*toolroom.ChainResult, error) {
-	m, err := w.run(ctx, WorkflowRequest{Call: as, Chain: true, Steps: steps}, emit)
+	m, err := w.run(ctx, WorkflowRequest{Call: as, Token: as.Identity.Token, Chain: true, Steps: steps}, emit)
 	if err != nil {
 		return nil, err
 	}

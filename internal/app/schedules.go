@@ -18,7 +18,7 @@ func (a *App) newSchedules() *schedule.Service {
 	return schedule.New(schedule.Options{
 		Store: a.store, Jobs: a.store, Taints: a.store, Log: a.log,
 		On:      func() bool { return a.Config().Builtin.On("cron", a.o.Workspace != "") },
-		Allowed: a.holdsToken, Check: a.checkScheduled, Queued: a.worker.Wake,
+		Allowed: a.withValidToken, Check: a.checkScheduled, Queued: a.worker.Wake,
 	})
 }
 
@@ -63,15 +63,16 @@ func orEmpty(arguments []byte) []byte {
 	return arguments
 }
 
-// holdsToken returns an error if an identity came with a bearer token, and none of today's
-// tokens makes it: they were revoked, have expired, or have other groups.
-func (a *App) holdsToken(ctx context.Context, who toolroom.Identity) error {
+// withValidToken returns an identity with one of today's tokens that make it. It returns an error
+// if the identity came with a bearer token, and none does now: they were revoked, have expired,
+// or have other groups.
+func (a *App) withValidToken(ctx context.Context, who toolroom.Identity) (toolroom.Identity, error) {
 	if who.Subject == "" || who.Scopes != nil {
-		return nil // the operator; or known to another server, which cannot be asked
+		return who, nil // the operator; or known to another server, which cannot be asked
 	}
 	tokens, err := a.store.Tokens(ctx)
 	if err != nil {
-		return err
+		return who, err
 	}
 	hadOne, now := false, time.Now()
 	for _, t := range tokens {
@@ -82,13 +83,14 @@ func (a *App) holdsToken(ctx context.Context, who toolroom.Identity) error {
 		made := t.Identity()
 		if t.Revoked.IsZero() && (t.Expires.IsZero() || now.Before(t.Expires)) && sameGroups(made.Groups, who.Groups) &&
 			(made.Agent == "" || made.Agent == who.Agent) && (made.Provider == "" || made.Provider == who.Provider) && (made.Skill == "" || made.Skill == who.Skill) && (made.Set == "" || made.Set == who.Set) && made.Environment == who.Environment {
-			return nil
+			who.Token = t.ID
+			return who, nil
 		}
 	}
 	if !hadOne {
-		return nil // it is known by other means
+		return who, nil // it is known by other means
 	}
-	return toolroom.Errorf(toolroom.CodeDenied, "%s has no valid token with the same groups any more", who).
+	return who, toolroom.Errorf(toolroom.CodeDenied, "%s has no valid token with the same groups any more", who).
 		WithHint("create a token, and make the schedule again").WithCLIHint("toolroom token create %s", who.Subject)
 }
 

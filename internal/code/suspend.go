@@ -149,7 +149,20 @@ func (h *handler) replayOrServe(ctx context.Context, e session.JournalEntry, do 
 	if waits = h.isWaiting(place); waits {
 		return nil, h.suspend(ctx)
 	}
-	return h.recordAnswer(ctx, place, time.Since(started), result)
+	result, err = h.recordAnswer(ctx, place, time.Since(started), result)
+	if ended := h.checkToken(ctx); ended != nil {
+		return nil, ended
+	}
+	return result, err
+}
+
+// checkToken ends the program if the token of its caller was revoked or has expired.
+func (h *handler) checkToken(ctx context.Context) error {
+	err := h.o.Runner.CheckToken(ctx, h.request.Identity)
+	if toolroom.CodeOf(err) != toolroom.CodeUnauthenticated { // the calls report other errors
+		return nil
+	}
+	return h.stop(err)
 }
 
 // recordAnswer records the answer of the request at place in the journal, unless the call

@@ -20,6 +20,7 @@ import (
 func ending(t *testing.T, entries ...session.JournalEntry) (*handler, context.Context) {
 	ctx, end := context.WithCancelCause(t.Context())
 	return &handler{
+		Service: &Service{},
 		request: &source.Request{Call: "call_1"}, journal: session.ResumeJournal(entries), suspension: &run.Suspension{},
 		waiting: map[int]string{}, cancel: end,
 	}, ctx

@@ -66,6 +66,9 @@ func (c *approvedCall) obtainApproval() error {
 		if asked, err = c.waitForPerson(asked); err != nil {
 			return err
 		}
+		if err = c.checkToken(); err != nil {
+			return err
+		}
 	}
 	if asked.State == toolroom.ApprovalApproved {
 		c.unusedApproval = asked.ID

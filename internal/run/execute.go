@@ -201,7 +201,7 @@ func (c *call) asker() source.Asker {
 	if c.scope.asker == nil {
 		return source.NoAsker{}
 	}
-	return toolAsker{c.scope.asker, c.runner.Secrets}
+	return toolAsker{c.scope.asker, c, c.runner.Secrets}
 }
 
 // waitAtMost waits until done is closed, and reports false if grace is over before.

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"context"
+
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/source"
 )
@@ -112,6 +114,9 @@ func (o *outcome) conclude(err error) {
 		if o.mayHaveRunEarlier() && !o.harmless() {
 			o.mayHaveRun = true
 			r.Error = o.withUnknownEffects(r.Error)
+		}
+		if o.background != nil && o.at.resolved != nil && o.runner.mayHaveActed(context.WithoutCancel(o.ctx), o.background.job) {
+			o.mayHaveRun = true // up to where it was suspended
 		}
 	}
 	r.Effects = o.effects()

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"slices"
 
 	"github.com/toolroom/toolroom"
@@ -13,6 +14,9 @@ import (
 // data or spend too much. The error says why the call may not be made.
 func (c *resolvedCall) decide() (*decidedCall, error) {
 	d := &decidedCall{resolvedCall: c}
+	if err := c.checkToken(); err != nil {
+		return d, err
+	}
 	if err := c.loadTaint(); err != nil {
 		return d, toolroom.Errorf(toolroom.CodeInternal, "failed to read the taint labels of this session: %w", err)
 	}
@@ -35,6 +39,19 @@ func (c *resolvedCall) decide() (*decidedCall, error) {
 		return d, c.checkScopes()
 	}
 }
+
+// CheckToken returns an error if the caller has a token (see [toolroom.Identity]) that was
+// revoked or has expired.
+func (r *Runner) CheckToken(ctx context.Context, who toolroom.Identity) error {
+	if who.Token == "" || r.Tokens == nil {
+		return nil
+	}
+	return r.Tokens.Check(ctx, who.Token)
+}
+
+// checkToken is [Runner.CheckToken] for the caller of this call. It is called before policy
+// decides, and after the call has waited for an answer.
+func (c *call) checkToken() error { return c.runner.CheckToken(c.ctx, c.request.Identity) }
 
 // judge asks the policy about the call, and sets the isolation in which it may run.
 func (c *decidedCall) judge() {

@@ -85,6 +85,13 @@ type Artifacts interface {
 	PutResult(ctx context.Context, owner, name, mimeType string, data []byte, whole bool) (toolroom.Artifact, error)
 }
 
+// Tokens knows which bearer tokens are valid. [token.Verifier] implements it.
+type Tokens interface {
+	// Check returns an error once the token with an id was revoked or has expired. Each
+	// call asks, so it answers from memory.
+	Check(ctx context.Context, id string) error
+}
+
 // Options configure a Runner. Catalog is required. Without Receipts, Artifacts,
 // Approvals, Keys or Jobs the runner works, but refuses calls that need them.
 type Options struct {
@@ -126,6 +133,8 @@ type Options struct {
 	Taints taint.Store
 	// Spending limits what calls spend; nil means no limit.
 	Spending *policy.SpendingLedger
+	// Tokens checks the tokens of callers; nil takes all to be valid.
+	Tokens Tokens
 	// Scopes returns the scopes that a caller with limited scopes needs for a tool;
 	// nil requires none.
 	Scopes func(*toolroom.Tool) []string

@@ -234,7 +234,7 @@ func (c *clearedCall) taskStarter(x *execution) func(context.Context, json.RawMe
 		// from now on.
 		longest := time.AfterFunc(c.maxTimeout(), deadline.Pause(ctx))
 		context.AfterFunc(ctx, func() { longest.Stop() })
-		return toolAsker{asker, c.runner.Secrets}, nil
+		return toolAsker{asker, c.call, c.runner.Secrets}, nil
 	}
 }
 

@@ -13,13 +13,18 @@ import (
 // the deadlines of the call and of its parent calls while a question is open.
 type toolAsker struct {
 	source.Asker
+	call    *call
 	secrets *secret.Redactor // nil if there are none
 }
 
 // Ask waits for the answers with the deadlines paused.
 func (a toolAsker) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
 	defer deadline.Pause(ctx)()
-	return a.Asker.Ask(ctx, a.redacted(questions))
+	answers, err := a.Asker.Ask(ctx, a.redacted(questions))
+	if err == nil {
+		err = a.call.checkToken()
+	}
+	return answers, err
 }
 
 // RecordTask records the state without secrets.

@@ -39,8 +39,9 @@ type Options struct {
 	Taints taint.Store
 	// On reports whether schedules may run now; nil means always.
 	On func() bool
-	// Allowed returns an error if an identity is not known any more; nil allows all.
-	Allowed func(ctx context.Context, who toolroom.Identity) error
+	// Allowed returns an identity as its calls have it now, with a token that holds, or an
+	// error if it is not known any more; nil allows all.
+	Allowed func(ctx context.Context, who toolroom.Identity) (toolroom.Identity, error)
 	// Check returns an error if the call of a new schedule cannot succeed: there is no such
 	// tool, its arguments do not fit, or policy denies it. Nil checks nothing.
 	Check func(ctx context.Context, call toolroom.Call) error
@@ -195,11 +196,13 @@ func (v *Service) running(ctx context.Context, s *Schedule) (bool, error) {
 	return job != nil && job.State != toolroom.JobDone, err
 }
 
-func (v *Service) allowed(ctx context.Context, s *Schedule) error {
-	if v.o.Allowed == nil {
-		return nil
+// allowed returns an error if a schedule makes no calls any more. It sets the identity that its
+// call has now.
+func (v *Service) allowed(ctx context.Context, s *Schedule) (err error) {
+	if v.o.Allowed != nil {
+		s.Call.Identity, err = v.o.Allowed(ctx, s.Call.Identity)
 	}
-	return v.o.Allowed(ctx, s.Call.Identity)
+	return err
 }
 
 // Run queues calls that are due until ctx ends.

@@ -26,7 +26,6 @@ import (
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
-	"github.com/toolroom/toolroom/internal/token"
 	"github.com/toolroom/toolroom/internal/toolflow"
 )
 
@@ -229,9 +228,8 @@ func newHandler(r *app.App, c *config.Config, o Options, self *Replica) (http.Ha
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	tokens := token.NewVerifier(parts.Tokens, nil)
 	authOptions := auth.Options{
-		Verify:   tokens.Verify,
+		Verify:   parts.Tokens.Verify,
 		Required: auth.Required(c.Server.Auth.Required),
 		Origins:  c.Server.Origins,
 		Listen:   o.Listen,
@@ -244,7 +242,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *Replica) (http.Ha
 		Log:        o.Log,
 	}
 	if resource != nil {
-		authOptions.Verify, authOptions.Challenge = resource.verify(tokens.Verify), resource.challenge
+		authOptions.Verify, authOptions.Challenge = resource.verify(parts.Tokens.Verify), resource.challenge
 		authOptions.Open = append(authOptions.Open, resource.MetadataPaths()...)
 	}
 	people, err := newLogin(r, c.Server, authOptions.Verify, o.Log)

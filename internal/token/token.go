@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,7 +48,7 @@ type Token struct {
 // Identity returns the identity of the token's bearer.
 func (t *Token) Identity() toolroom.Identity {
 	return toolroom.Identity{
-		Subject: t.Subject, Groups: slices.Clone(t.Groups),
+		Subject: t.Subject, Token: t.ID, Groups: slices.Clone(t.Groups),
 		Agent: t.Agent, Provider: t.Provider, Skill: t.Skill, Set: t.Set, Environment: t.Environment,
 	}
 }
@@ -149,31 +148,6 @@ func hides(name string) bool {
 	return visible.Text(name) != name || strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// find returns the token with a plaintext if it is valid, or else the error of
-// [Verifier.Verify].
-func find(ctx context.Context, store Store, plaintext string, now time.Time) (*Token, error) {
-	id, ok := idOf(plaintext)
-	if !ok {
-		return nil, unauthenticated("it does not have the form of a token")
-	}
-	t, err := store.Token(ctx, id)
-	switch {
-	case toolroom.CodeOf(err) == toolroom.CodeNotFound:
-		return nil, unauthenticated("token " + id + " not found")
-	case err != nil:
-		return nil, fmt.Errorf("look up a token: %w", err)
-	}
-	sum := sha256.Sum256([]byte(plaintext))
-	if subtle.ConstantTimeCompare(sum[:], t.Hash) != 1 {
-		return nil, unauthenticated("the secret of token " + id + " is wrong")
-	}
-	if err := t.usable(now); err != nil {
-		t.retire(ctx, store)
-		return nil, err
-	}
-	return t, nil
-}
-
 // retire makes an expired token stay expired if the clock is set back. It ignores errors:
 // the token is refused now in any case.
 func (t *Token) retire(ctx context.Context, store Store) {
@@ -182,14 +156,24 @@ func (t *Token) retire(ctx context.Context, store Store) {
 	}
 }
 
-func (t *Token) usable(now time.Time) error {
+// ErrExpired is the cause of the error of [Verifier.Verify] for a token that has expired.
+var ErrExpired = errors.New("the token has expired")
+
+// The ways in which a token ends.
+const (
+	revoked = "was revoked"
+	expired = "has expired"
+)
+
+// ended returns how the token has ended, or an empty text if it is valid.
+func (t *Token) ended(now time.Time) string {
 	switch {
-	case !t.Revoked.IsZero():
-		return unauthenticated("token " + t.ID + " is revoked")
-	case !t.Expires.IsZero() && !now.Before(t.Expires):
-		return unauthenticated("token " + t.ID + " has expired")
+	case !t.Revoked.IsZero() && !t.Revoked.Equal(t.Expires): // see retire
+		return revoked
+	case !t.Revoked.IsZero() || !t.Expires.IsZero() && !now.Before(t.Expires):
+		return expired
 	default:
-		return nil
+		return ""
 	}
 }
 

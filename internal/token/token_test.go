@@ -51,7 +51,7 @@ func TestCreateGivesATokenWithoutEndUnlessTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := find(t.Context(), store, plaintext, time.Now().AddDate(100, 0, 0)); err != nil {
+	if _, err := verifierAt(store, time.Now().AddDate(100, 0, 0)).Verify(t.Context(), plaintext); err != nil {
 		t.Errorf("after a hundred years: %v", err)
 	}
 }
@@ -81,12 +81,13 @@ func TestVerifyTellsWhomAPlaintextStandsFor(t *testing.T) {
 	t.Parallel()
 	store := &memoryStore{}
 	plaintext := create(t, store, Options{Subject: "ann", Groups: []string{"dev"}, Agent: "coder", Provider: "ollama", Skill: "review"})
-	got, err := find(t.Context(), store, plaintext, time.Now())
+	got, err := verifierAt(store, time.Now()).Verify(t.Context(), plaintext)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := toolroom.Identity{Subject: "ann", Groups: []string{"dev"}, Agent: "coder", Provider: "ollama", Skill: "review"}
-	if diff := cmp.Diff(want, got.Identity()); diff != "" {
+	id, _ := idOf(plaintext)
+	want := toolroom.Identity{Subject: "ann", Token: id, Groups: []string{"dev"}, Agent: "coder", Provider: "ollama", Skill: "review"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("identity (-want +got):\n%s", diff)
 	}
 }
@@ -107,19 +108,19 @@ func TestVerifyRefusesEverythingElseInTheSameWords(t *testing.T) {
 	goodID, _ := idOf(good)
 
 	for name, plaintext := range map[string]string{
-		"empty":                    "",
-		"of another form":          "Bearer " + good,
-		"without a secret":         "tr_" + goodID + "_",
-		"without an id":            "tr__secret",
-		"unknown":                  "tr_aaaaaaaaaaaa_" + strings.Repeat("a", 52),
-		"a wrong secret":           good[:len(good)-1] + "_",
-		"a longer secret":          good + "a",
-		"the secret of another":    strings.Replace(other, otherID, goodID, 1),
-		"long garbage":             "tr_" + strings.Repeat("a_", 1<<20),
-		"expired this very moment": expired,
-		"revoked":                  revoked,
+		"empty":                   "",
+		"of another form":         "Bearer " + good,
+		"without a secret":        "tr_" + goodID + "_",
+		"without an id":           "tr__secret",
+		"unknown":                 "tr_aaaaaaaaaaaa_" + strings.Repeat("a", 52),
+		"a wrong secret":          good[:len(good)-1] + "_",
+		"a longer secret":         good + "a",
+		"the secret of another":   strings.Replace(other, otherID, goodID, 1),
+		"long garbage":            "tr_" + strings.Repeat("a_", 1<<20),
+		"expired, a wrong secret": expired[:len(expired)-1] + "_",
+		"revoked":                 revoked,
 	} {
-		_, err := find(t.Context(), store, plaintext, now)
+		_, err := verifierAt(store, now).Verify(t.Context(), plaintext)
 		var e *toolroom.Error
 		if !errors.As(err, &e) || e.Code != toolroom.CodeUnauthenticated || e.Message != "the bearer token is not valid" {
 			t.Errorf("%s: %v", name, err)
@@ -129,12 +130,68 @@ func TestVerifyRefusesEverythingElseInTheSameWords(t *testing.T) {
 	}
 }
 
+func TestOnlyTheBearerOfAnExpiredTokenIsToldSo(t *testing.T) {
+	t.Parallel()
+	store, now := &memoryStore{}, time.Now()
+	plaintext := create(t, store, Options{Subject: "ann", Now: now.Add(-time.Hour), TTL: time.Hour}) // this very moment
+	for range 2 {                                                                                    // the first records the end
+		_, err := verifierAt(store, now).Verify(t.Context(), plaintext)
+		if toolroom.CodeOf(err) != toolroom.CodeUnauthenticated || toolroom.AsError(err).Message != "the token has expired" || !errors.Is(err, ErrExpired) {
+			t.Errorf("the bearer hears %v", err)
+		}
+	}
+	if _, err := verifierAt(store, now).Verify(t.Context(), plaintext[:len(plaintext)-1]+"_"); errors.Is(err, ErrExpired) {
+		t.Errorf("somebody who knows its id hears %v", err)
+	}
+}
+
+func TestACheckTokenUntilItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memoryStore{}
+		short, long := create(t, store, Options{Subject: "ann", TTL: time.Minute}), create(t, store, Options{Subject: "ann"})
+		brief, _ := idOf(short)
+		id, _ := idOf(long)
+		here, there := NewVerifier(store, nil), NewVerifier(store, nil)
+		holds := func(v *Verifier, id, end string) {
+			t.Helper()
+			err := v.Check(t.Context(), id)
+			if end == "" && err != nil || end != "" && (toolroom.CodeOf(err) != toolroom.CodeUnauthenticated || !strings.Contains(err.Error(), "the token of ann "+end)) {
+				t.Errorf("Check = %v, want %q", err, end)
+			}
+		}
+		for range 1000 {
+			holds(here, id, "")
+			holds(there, id, "")
+			holds(here, brief, "")
+			time.Sleep(time.Millisecond)
+		}
+		if store.reads != 6 {
+			t.Errorf("%d reads of three in a second, want 6", store.reads)
+		}
+		if err := here.RevokeToken(t.Context(), id, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		create(t, store, Options{Subject: "ann"}) // another of the same subject does not bring it back
+		holds(here, id, "was revoked")
+		time.Sleep(time.Second)
+		holds(there, id, "was revoked")
+		time.Sleep(time.Minute)
+		holds(here, brief, "has expired")
+		holds(there, brief, "has expired")
+		holds(here, "of another home", "")
+		store.err = errors.New("locked")
+		if err := NewVerifier(store, nil).Check(t.Context(), id); toolroom.CodeOf(err) != toolroom.CodeInternal {
+			t.Errorf("with a store that fails: %v, want internal", err)
+		}
+	})
+}
+
 func TestVerifyDoesNotTakeAStoreThatFailsForAWrongToken(t *testing.T) {
 	t.Parallel()
 	store := &memoryStore{}
 	plaintext := create(t, store, Options{Subject: "ann"})
 	store.err = errors.New("locked")
-	if _, err := find(t.Context(), store, plaintext, time.Now()); toolroom.CodeOf(err) != toolroom.CodeInternal {
+	if _, err := verifierAt(store, time.Now()).Verify(t.Context(), plaintext); toolroom.CodeOf(err) != toolroom.CodeInternal {
 		t.Errorf("Verify = %v, want internal", err)
 	}
 }
@@ -243,6 +300,27 @@ func BenchmarkVerifierVerify(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkVerifierCheck is what each call of a caller with a token pays.
+func BenchmarkVerifierCheck(b *testing.B) {
+	store := &memoryStore{}
+	_, made, err := Create(b.Context(), store, Options{Subject: "ann", TTL: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	v, ctx := NewVerifier(store, nil), b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := v.Check(ctx, made.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// verifierAt returns a verifier for which it is always now.
+func verifierAt(store Store, now time.Time) *Verifier {
+	return NewVerifier(store, func() time.Time { return now })
 }
 
 func create(t *testing.T, store Store, opts Options) string {

@@ -3,6 +3,8 @@ package token
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
 	"sync"
 	"time"
 
@@ -21,21 +23,21 @@ const (
 	touchTimeout = 100 * time.Millisecond
 )
 
-// Verifier verifies tokens without reading the store at each request. It notices a
-// revocation, also by another process, within a second. Its methods are safe for
-// concurrent use.
+// Verifier is a Store that verifies tokens without reading the tokens at each request. It
+// notices a revocation within a second, and one by its own RevokeToken usually at once. Its
+// methods are safe for concurrent use.
 type Verifier struct {
-	store Store
-	now   func() time.Time
+	Store
+	now func() time.Time
 
 	mu sync.Mutex
-	// known holds valid tokens by the hash of their plaintext. Only bearers of a valid
-	// token can add to it, so other callers cannot make it grow.
-	known map[[sha256.Size]byte]known
+	// known holds tokens of the store by id. Unknown ids do not get in, so callers cannot
+	// make it grow beyond the store.
+	known map[string]known
 }
 
 type known struct {
-	token   *Token
+	token   *Token // is not changed
 	checked time.Time
 }
 
@@ -44,60 +46,114 @@ func NewVerifier(store Store, now func() time.Time) *Verifier {
 	if now == nil {
 		now = time.Now
 	}
-	return &Verifier{store: store, now: now, known: map[[sha256.Size]byte]known{}}
+	return &Verifier{Store: store, now: now, known: map[string]known{}}
 }
 
 // Verify returns the identity of a token's bearer and records the last use of the
-// token. It caches valid tokens for a short time. If the token is invalid for any
-// reason, the error has code unauthenticated and always the same message; only its
-// cause, for the log, has the reason.
+// token. It caches tokens for a short time. If the token is invalid, the error has code
+// unauthenticated and always the same message, and only its cause, for the log, has the
+// reason. Only the bearer of a token that has expired is told so: the error is [ErrExpired].
 func (v *Verifier) Verify(ctx context.Context, plaintext string) (toolroom.Identity, error) {
-	now := v.now()
-	sum := sha256.Sum256([]byte(plaintext))
-	if k, ok := v.recall(sum); ok && now.Sub(k.checked) < recheck {
-		if err := k.token.usable(now); err != nil {
-			k.token.retire(ctx, v.store)
-			v.forget(sum)
-			return toolroom.Identity{}, err
-		}
-		return k.token.Identity(), nil
+	id, ok := idOf(plaintext)
+	if !ok {
+		return toolroom.Identity{}, unauthenticated("it does not have the form of a token")
 	}
-
-	t, err := find(ctx, v.store, plaintext, now)
-	if err != nil {
-		v.forget(sum)
+	now := v.now()
+	t, err := v.find(ctx, id, now)
+	switch {
+	case toolroom.CodeOf(err) == toolroom.CodeNotFound:
+		return toolroom.Identity{}, unauthenticated("token " + id + " not found")
+	case err != nil:
 		return toolroom.Identity{}, err
 	}
-	if now.Sub(t.LastUsed) >= touchEvery {
-		v.touch(ctx, t.ID, now)
+	sum := sha256.Sum256([]byte(plaintext))
+	if subtle.ConstantTimeCompare(sum[:], t.Hash) != 1 {
+		return toolroom.Identity{}, unauthenticated("the secret of token " + id + " is wrong")
 	}
-	v.remember(sum, known{t, now})
+	if how := v.ended(ctx, t, now); how != "" {
+		e := unauthenticated("token " + id + " " + how)
+		if how == expired {
+			e.Message, e.Cause = "the token has expired", ErrExpired
+		}
+		return toolroom.Identity{}, e
+	}
+	if now.Sub(t.LastUsed) >= touchEvery {
+		v.touch(ctx, t, now)
+	}
 	return t.Identity(), nil
+}
+
+// Check returns an error with code unauthenticated if the token with an id was revoked or has
+// expired. It caches tokens for a short time. The token of another home holds, because only
+// that home knows: a call on a worker of Temporal can have one.
+func (v *Verifier) Check(ctx context.Context, id string) error {
+	now := v.now()
+	t, err := v.find(ctx, id, now)
+	if err != nil {
+		if toolroom.CodeOf(err) == toolroom.CodeNotFound {
+			return nil
+		}
+		return err
+	}
+	if how := v.ended(ctx, t, now); how != "" {
+		return toolroom.Errorf(toolroom.CodeUnauthenticated, "the token of %s %s: nothing more runs on its behalf", t.Subject, how).
+			WithHint("call again with a valid token").WithCLIHint("toolroom token create %s", t.Subject)
+	}
+	return nil
+}
+
+// RevokeToken implements [Store].
+func (v *Verifier) RevokeToken(ctx context.Context, id string, now time.Time) error {
+	defer v.forget(id)
+	return v.Store.RevokeToken(ctx, id, now)
+}
+
+// find returns the token with an id. An unknown id is not_found.
+func (v *Verifier) find(ctx context.Context, id string, now time.Time) (*Token, error) {
+	v.mu.Lock()
+	k, ok := v.known[id]
+	v.mu.Unlock()
+	if ok && now.Sub(k.checked) < recheck {
+		return k.token, nil
+	}
+	t, err := v.Store.Token(ctx, id)
+	if err != nil {
+		v.forget(id)
+		return nil, fmt.Errorf("look up a token: %w", err)
+	}
+	v.remember(t, now)
+	return t, nil
+}
+
+// ended returns how a token has ended, or an empty text if it is valid.
+func (v *Verifier) ended(ctx context.Context, t *Token, now time.Time) string {
+	how := t.ended(now)
+	if how != "" {
+		t.retire(ctx, v.Store)
+		v.forget(t.ID)
+	}
+	return how
 }
 
 // touch records the last use of a token. It ignores errors, because the time only
 // informs people and the token is valid without it.
-func (v *Verifier) touch(ctx context.Context, id string, now time.Time) {
+func (v *Verifier) touch(ctx context.Context, t *Token, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
-	_ = v.store.TouchToken(ctx, id, now)
+	_ = v.TouchToken(ctx, t.ID, now)
+	used := *t
+	used.LastUsed = now
+	v.remember(&used, now)
 }
 
-func (v *Verifier) recall(sum [sha256.Size]byte) (known, bool) {
+func (v *Verifier) remember(t *Token, checked time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	k, ok := v.known[sum]
-	return k, ok
+	v.known[t.ID] = known{t, checked}
 }
 
-func (v *Verifier) remember(sum [sha256.Size]byte, k known) {
+func (v *Verifier) forget(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.known[sum] = k
-}
-
-func (v *Verifier) forget(sum [sha256.Size]byte) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.known, sum)
+	delete(v.known, id)
 }

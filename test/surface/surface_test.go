@@ -280,8 +280,13 @@ func openRoom(ctx context.Context, o app.Options) (*app.App, error) {
 
 func serve(t *testing.T) *fixture {
 	t.Helper()
+	return serveWith(t, configText)
+}
+
+func serveWith(t *testing.T, config string) *fixture {
+	t.Helper()
 	f := &fixture{t: t, dir: t.TempDir()}
-	if err := os.WriteFile(f.config(), []byte(configText), 0o600); err != nil {
+	if err := os.WriteFile(f.config(), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()

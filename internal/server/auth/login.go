@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/token"
 )
 
 // Paths of the login. They need no token.
@@ -156,15 +157,17 @@ func (l *Login) loginWithToken(w http.ResponseWriter, r *http.Request) {
 		l.writeForm(w, r, http.StatusBadRequest, "The form could not be read: "+err.Error())
 		return
 	}
-	token := strings.TrimSpace(r.PostForm.Get("token"))
-	who, err := l.o.Verify(r.Context(), token)
+	bearer := strings.TrimSpace(r.PostForm.Get("token"))
+	who, err := l.o.Verify(r.Context(), bearer)
 	switch {
+	case errors.Is(err, token.ErrExpired):
+		l.writeForm(w, r, http.StatusUnauthorized, "This token has expired.")
 	case toolroom.CodeOf(err) == toolroom.CodeUnauthenticated || err == nil && who.Subject == "":
 		l.writeForm(w, r, http.StatusUnauthorized, "This token is not valid. It may have been revoked, or be that of another server.")
 	case err != nil:
 		l.writeForm(w, r, http.StatusBadGateway, "The token could not be checked: "+err.Error())
 	default:
-		l.startSession(w, r, session{Token: token})
+		l.startSession(w, r, session{Token: bearer})
 	}
 }
 

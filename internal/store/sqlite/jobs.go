@@ -13,7 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/run"
 )
 
-const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease, answers, cancelled, approvals, resume, raw"
+const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease, answers, cancelled, approvals, resume, raw, token"
 
 // CreateJob implements [run.JobStore].
 func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
@@ -33,8 +33,8 @@ func insertJob(ctx context.Context, db execer, j *run.Job) error {
 	if j.State == toolroom.JobRunning {
 		state = toolroom.JobRunning
 	}
-	_, err = db.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '')",
-		j.ID, asJSON{j.Identity}, string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), jsonUnlessEmpty{j.Answers}, string(j.Resume))
+	_, err = db.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '', ?)",
+		j.ID, asJSON{j.Identity}, string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), jsonUnlessEmpty{j.Answers}, string(j.Resume), j.Identity.Token)
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "job %s already exists", j.ID)
 	}
@@ -192,10 +192,11 @@ func scanJob(row scanner) (*run.Job, error) {
 	var resume, raw string
 	err := row.Scan(&j.ID, jsonColumn{&j.Identity}, jsonColumn{&j.Call}, &j.State, timeColumn{&j.Created}, timeColumn{&j.Finished},
 		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease}, jsonColumn{&j.Answers}, &j.Cancelled, jsonColumn{&j.Approvals},
-		&resume, &raw)
+		&resume, &raw, &j.Identity.Token)
 	if err != nil {
 		return nil, err
 	}
+	j.Call.Identity.Token = j.Identity.Token
 	if resume != "" {
 		j.Resume = json.RawMessage(resume)
 	}

@@ -105,7 +105,9 @@ CREATE TABLE jobs (
   approvals TEXT    NOT NULL DEFAULT '',
   -- What carries a job on that its source has begun, and its result as that sent it.
   resume    TEXT    NOT NULL DEFAULT '',
-  raw       TEXT    NOT NULL DEFAULT ''
+  raw       TEXT    NOT NULL DEFAULT '',
+  -- The id of the caller's token.
+  token     TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX jobs_open ON jobs (created, seq) WHERE state <> 'done';
 
