@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/cli/start/collector"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/consent"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/server"
 )
 
@@ -102,10 +104,12 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 				}
 			}
 		},
-		Listed: func(l server.Listing) {
-			a.screen.say("%s", listingLine(l))
-			debug.FreeOSMemory() // what the start needed
+		Listed: func(listings []server.Listing) {
+			for _, l := range listings {
+				a.screen.say("%s", listingLine(l))
+			}
 			collector.Seldom()
+			time.AfterFunc(startOver, releaseMemory)
 		},
 	}
 	defer a.reopenOnHangup(r)()
@@ -123,6 +127,16 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 			"a server of this home (%s) is running already: %s", a.home, first)
 	}
 	return err
+}
+
+// startOver is the time from the listing of the tools to the end of what a server does at its
+// start: it builds its indexes and opens its watchers.
+const startOver = 2 * time.Second
+
+// releaseMemory gives back the memory that only the start needed.
+func releaseMemory() {
+	debug.FreeOSMemory()
+	proc.ReleasePages()
 }
 
 // openAccessNotice describes who may call a server that listens on all addresses. It is empty

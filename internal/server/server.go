@@ -51,7 +51,7 @@ type Options struct {
 	Started func(net.Addr)
 	// Listed, if not nil, is called once after the sources have listed their tools, with
 	// what a client without a name sees, and then with what those of each tool set see.
-	Listed  func(Listing)
+	Listed  func([]Listing)
 	Version string
 	Log     *slog.Logger
 	// Reloads, if not nil, is called with a function that reads ConfigFile again at once.
@@ -427,9 +427,7 @@ func tellListing(ctx context.Context, r *app.App, s *mcpserver.Server, o Options
 	if ctx.Err() != nil {
 		return
 	}
-	for _, l := range listings(s, r, o.Client) {
-		o.Listed(l)
-	}
+	o.Listed(listings(s, r, o.Client))
 	if o.Log != nil {
 		for _, u := range r.Unmatched() {
 			o.Log.Warn("a rule matches no tool", "rule", u.Key, "pattern", u.Pattern, "hint", u.Hint())
