@@ -19,10 +19,10 @@ func (a *cli) approveCommand() *cobra.Command {
 	var comment, scope string
 	c := &cobra.Command{
 		Use:   "approve [ID]",
-		Short: "List approvals, or answer the one named ID",
-		Long: `List the approvals that wait, newest first, or answer one. On a terminal the call, its
-effects and its diff are shown, and you are asked. Without a terminal, or with --yes, the
-call is approved.`,
+		Short: "List or answer approvals",
+		Long: `List the waiting approvals, newest first, or answer one. On a terminal, approve shows
+the call, its effects and its diff, and asks. Without a terminal, or with --yes, it
+approves the call.`,
 		Example: `  toolroom approve
   toolroom approve show apr_k3j2h4
   toolroom approve apr_k3j2h4

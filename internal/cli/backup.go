@@ -77,8 +77,8 @@ func (a *cli) restoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a backup to an empty home",
-		Long: `Put the state and the config of a backup in place. The home must be empty; --home
-names another one, which moves everything there. The config and the files that it
+		Long: `Put the state and the config of a backup in place. The home must be empty; to
+move everything, name another home with --home. The config and the files that it
 names go to --config and its folder. Nothing is changed unless the whole backup can be
 read.
 
@@ -116,8 +116,8 @@ config is replaced and kept beside it.`,
 			return a.printRestored(args[0], done)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace what is there, and keep it aside")
-	c.Flags().StringVar(&store, "store", "", "where the database goes, if it was outside of the home")
+	c.Flags().BoolVar(&force, "force", false, "replace the existing state and config, which are kept aside")
+	c.Flags().StringVar(&store, "store", "", "where to put the database, if it was outside the home")
 	a.jsonFlag(c, "print JSON")
 	return c
 }

@@ -34,9 +34,9 @@ func (a *cli) benchSearchCommand() *cobra.Command {
 		Short: "Measure the quality and speed of tool search",
 		Long: `Measure the quality and speed of tool search. Both files hold one JSON object
 per line: tools {"id", "name", "description", "schema"}, queries {"text",
-"relevant": [ids]}. --embedder adds meaning, by an embedder of this home; --uses
-takes so many queries of each tool as searches after which it was called, and asks
-the others.`,
+"relevant": [ids]}. --embedder adds search by meaning, with an embedder of this home. --uses N
+treats N queries of each tool as earlier searches that led to a call of it, and measures
+the other queries.`,
 		Example: `  toolroom bench search --tools T.jsonl --queries Q.jsonl --json
   toolroom bench search --tools T.jsonl --queries Q.jsonl --embedder minilm --sample 500
   toolroom bench search --tools T.jsonl --queries Q.jsonl --uses 20`,
@@ -63,10 +63,10 @@ the others.`,
 	f := c.Flags()
 	f.StringVar(&tools, "tools", "", "file of tools, one JSON object per line")
 	f.StringVar(&queries, "queries", "", "file of queries, one JSON object per line")
-	f.StringVar(&embedder, "embedder", "", "use this embedder of the home, too")
-	f.Float64Var(&o.Weight, "weight", 1, "how much meaning counts beside words")
-	f.IntVar(&o.Uses, "uses", 0, "uses of each tool from which searches have learned")
-	f.IntVar(&o.Sample, "sample", 0, "ask only so many of the queries")
+	f.StringVar(&embedder, "embedder", "", "also search by meaning, with this embedder of the home")
+	f.Float64Var(&o.Weight, "weight", 1, "weight of meaning relative to words")
+	f.IntVar(&o.Uses, "uses", 0, "queries of each tool that search has learned from")
+	f.IntVar(&o.Sample, "sample", 0, "measure only this many of the queries")
 	a.jsonFlag(c, "print JSON")
 	return c
 }

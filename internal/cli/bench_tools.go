@@ -24,9 +24,9 @@ func (a *cli) benchToolsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tools",
 		Short: "Measure calls of function tools",
-		Long: `Measure calls of function tools, beside the plain interpreters and the engines
-alone, all in one run. The tools are pushed to a home of their own, which is removed
-afterwards. Each value shows that the state of the call was fresh.
+		Long: `Measure calls of function tools, and the plain interpreters and the engines alone for
+comparison, all in one run. The tools are pushed to a temporary home. Each value proves
+that the call started with fresh state.
 
 Tools with packages need uv and npm, and take numpy, pandas, graceful-fs and
 @node-rs/crc32 from their indexes, or from --wheels and --tarballs.`,

@@ -41,7 +41,7 @@ func (w *caller) identityFlags(c *cobra.Command) {
 }
 
 func (w *caller) environmentFlag(c *cobra.Command) {
-	c.Flags().StringVar(&w.environment, "env", "", "environment whose released versions count (default prod)")
+	c.Flags().StringVar(&w.environment, "env", "", "environment whose released versions are used (default prod)")
 }
 
 // viewer returns the identity for commands that only show tools: the caller in --env.

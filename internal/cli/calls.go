@@ -69,7 +69,7 @@ func (a *cli) callsCommand() *cobra.Command {
 	f.StringVar(&filter.by, "by", "", "only calls of this subject; local is the operator")
 	f.StringVar(&code, "code", "", "only calls with this error code")
 	f.StringVar(&label, "label", "", "only calls with this label")
-	f.Int64Var(&before, "cursor", 0, "the next page: the number that the previous one names")
+	f.Int64Var(&before, "cursor", 0, "cursor of the page, which the previous page prints")
 	f.IntVar(&limit, "limit", receipt.DefaultLimit, "maximum number of receipts")
 	f.BoolVar(&follow, "follow", false, "keep printing calls as they end, until Ctrl-C")
 	a.jsonFlag(c, "print JSON; with --follow, one receipt per line")
@@ -84,7 +84,7 @@ type callFilter struct{ tool, environment, status, by, surface, since, until str
 func (f *callFilter) flags(a *cli, c *cobra.Command, since string) {
 	flags := c.Flags()
 	flags.StringVar(&f.tool, "tool", "", "only calls of this tool; @2 selects a version")
-	flags.StringVar(&f.environment, "env", "", "only calls in this environment, of tools with versions")
+	flags.StringVar(&f.environment, "env", "", "only calls in this environment (tools without versions have none)")
 	flags.StringVar(&f.status, "status", "", "only calls with this status: ok, error, denied, cancelled or timeout")
 	flags.StringVar(&f.surface, "via", "", "only calls from this surface: mcp, http, cli, ...")
 	flags.StringVar(&f.since, "since", since, "only calls started at or after: a date, a time or an age such as 24h")

@@ -56,7 +56,7 @@ from the true ones by at most 1%.`,
 	f := c.Flags()
 	f.StringVar(&filter.by, "by", "", "only calls of this subject; local is the operator")
 	f.StringVar(&by, "per", "", "group by tool, version, environment, caller or via")
-	f.DurationVar(&every, "every", 0, "show each step of this length, such as 1h")
+	f.DurationVar(&every, "every", 0, "show each interval of this length, such as 1h")
 	a.jsonFlag(c, "print JSON")
 	completeValues(c, "per", receipt.Groupings()...)
 	return c

@@ -38,11 +38,11 @@ func (a *cli) connectCommand() *cobra.Command {
 		Use:   "connect [CLIENT]",
 		Short: "Connect an MCP client to this Toolroom",
 		Long: `Add Toolroom to the config of an MCP client: show the change, ask, and write it with a
-backup in the home. --undo takes it back. Without a client, list those on this
+backup in the home. --undo reverts it. Without a client, list those on this
 machine.
 
 The client starts Toolroom itself (serve --stdio), with this home and config. With
---http it uses the running server instead, with a token of its own.
+--http it uses the running server instead, with a token for this client.
 
 With --set, the client sees one tool set of the config (sets), and its token is bound
 to it.
@@ -82,11 +82,11 @@ Clients: ` + strings.Join(clients.Names(), ", "),
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&o.http, "http", false, "use the running server, with a token of its own")
+	f.BoolVar(&o.http, "http", false, "use the running server, with a token for this client")
 	f.StringVar(&o.url, "url", "", "with --http: address of /mcp (default: that of the config)")
-	f.StringVar(&o.set, "set", "", "show the client this tool set alone")
+	f.StringVar(&o.set, "set", "", "show the client only this tool set")
 	f.BoolVar(&o.takeOver, "take-over", false, "make the client's other servers sources of this Toolroom")
-	f.BoolVar(&o.undo, "undo", false, "take the change back")
+	f.BoolVar(&o.undo, "undo", false, "revert the change")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the change, without writing it")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.StringVar(&o.file, "file", "", "the client's config file (default: the usual one)")

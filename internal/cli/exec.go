@@ -73,7 +73,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 		return a.withRoom(run)(c, args)
 	}
 	who.flags(c)
-	c.Flags().Lookup("no-wait").Usage = "return at once if a call needs an approval; the program goes on after the answer"
+	c.Flags().Lookup("no-wait").Usage = "return immediately if a call needs an approval; the program continues after the answer"
 	o.flags(c)
 	a.jsonFlag(c, "print the complete result as JSON")
 	completeValues(c, "lang", "python", "js", "ts", "shell", "command", "wasm")

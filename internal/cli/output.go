@@ -31,7 +31,7 @@ func (a *cli) addOutputFlag(c *cobra.Command) {
 	if f.ShorthandLookup(short) != nil {
 		short = ""
 	}
-	f.StringVarP(&a.output, "output", short, "", "format of the output: json, yaml, or wide (tables uncut)")
+	f.StringVarP(&a.output, "output", short, "", "output format: json, yaml or wide (tables not truncated)")
 	completeValues(c, "output", outputs()...)
 }
 

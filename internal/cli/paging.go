@@ -11,7 +11,7 @@ type paging struct{ api.Paging }
 
 // flags adds the flags. limit is the default size of a page.
 func (p *paging) flags(c *cobra.Command, limit int) {
-	c.Flags().StringVar(&p.Cursor, "cursor", "", "the next page: what the previous one names")
+	c.Flags().StringVar(&p.Cursor, "cursor", "", "cursor of the page, which the previous page prints")
 	c.Flags().IntVar(&p.Limit, "limit", limit, "size of a page, at most 1000")
 }
 

@@ -32,7 +32,9 @@ func (a *cli) policyExplainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain ID [ARGUMENTS]",
 		Short: "Show which rule decides a call, and why",
-		Long:  "With arguments, given as for toolroom call, rules about arguments and effects are\nevaluated too, and the predicted effects are shown. Nothing is run.",
+		Long: `Show which rule decides a call, and why. With arguments, given as for toolroom call, the
+rules about arguments and effects are evaluated too, and the predicted effects are
+shown. Nothing is run.`,
 		Example: `  toolroom policy explain file:write
   toolroom policy explain file:write path=/etc/hosts
   toolroom policy explain --agent fast --provider ollama web:search --json

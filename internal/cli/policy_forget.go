@@ -13,8 +13,8 @@ func (a *cli) policyForgetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget [SESSION]",
 		Short: "Clear the taint labels of a session",
-		Long: `A session keeps the taint labels of everything it has read (policy.taint). This
-command clears them. Use it only when the model's context no longer holds any of
+		Long: `Clear the taint labels of a session. A session keeps the labels of everything that it
+has read (policy.taint). Clear them only when the model's context no longer holds any of
 that content. Without SESSION, it clears the labels of clients that name no session.
 The change is recorded.`,
 		Example: `  toolroom policy forget s_41 --caller ann --reason "began anew"`,

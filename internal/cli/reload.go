@@ -13,10 +13,10 @@ func (a *cli) reloadCommand() *cobra.Command {
 	var trusted bool
 	c := &cobra.Command{
 		Use:   "reload",
-		Short: "Have the running server read its config again",
-		Long: `Have the running server of this home read its config again, and show which changes
-count now and which need a restart. The server also does so by itself when the file
-changes.`,
+		Short: "Reload the running server's config",
+		Long: `Reload the config of the running server of this home, and show which changes take
+effect now and which need a restart. The server also reloads the config by itself when
+the file changes.`,
 		Example: `  toolroom reload
   toolroom reload --json`,
 		Args: arguments(0, 0),

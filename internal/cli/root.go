@@ -58,7 +58,7 @@ command-line programs and functions; control and record every call.`,
 	flags := root.PersistentFlags()
 	a.top = root
 	flags.StringVar(&a.home, "home", a.Home, "state folder (TOOLROOM_HOME)")
-	flags.StringVar(&a.configFile, "config", a.Config, "config file (TOOLROOM_CONFIG); else ./toolroom.yaml or the user's")
+	flags.StringVar(&a.configFile, "config", a.Config, "config file (TOOLROOM_CONFIG); default: ./toolroom.yaml, then the user's")
 	flags.BoolVar(&a.trustConfig, "trust-config", a.TrustConfig, "trust ./toolroom.yaml in this command (TOOLROOM_TRUST_CONFIG=1)")
 	flags.BoolVar(&a.standalone, "standalone", false, "do not use the running server of this home")
 	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr: debug, info, warn or error")

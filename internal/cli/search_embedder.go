@@ -64,7 +64,7 @@ after a few seconds.`,
 	f.StringVar(&e.Model, "model", "", "model of the service")
 	f.StringVar(&e.URL, "url", "", "address of the service")
 	f.StringVar(&e.Key, "key", "", "key of the service, such as secret://openai/key")
-	f.BoolVar(&later, "later", false, "leave embedding to the server")
+	f.BoolVar(&later, "later", false, "leave the embedding of tools to the server")
 	return c
 }
 
@@ -184,7 +184,7 @@ func (a *cli) embedderListCommand() *cobra.Command {
 func (a *cli) embedderStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "status",
-		Short:   "Show how far the tools are embedded",
+		Short:   "Show the progress of embedding",
 		Example: "  toolroom search embedder status",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
@@ -245,9 +245,9 @@ func (a *cli) searchForgetCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "forget TOOL",
-		Short: "Forget what searches learned from use",
-		Long: `Forget what searches learned from the calls that followed them, of one tool or
-of all. A running server forgets within a minute.`,
+		Short: "Forget what search has learned from use",
+		Long: `Forget what search has learned from the calls that followed searches, about one tool
+or with --all about all. A running server does so within a minute.`,
 		Example: `  toolroom search forget git:log
   toolroom search forget --all`,
 		Args: arguments(0, 1),
@@ -262,6 +262,6 @@ of all. A running server forgets within a minute.`,
 			return a.screen.printf("forgot %d lessons\n", n)
 		}),
 	}
-	c.Flags().BoolVar(&all, "all", false, "of all tools")
+	c.Flags().BoolVar(&all, "all", false, "forget it about all tools")
 	return c
 }

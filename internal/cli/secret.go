@@ -81,8 +81,9 @@ func (a *cli) secretLiftCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lift [SOURCE]",
 		Short: "Move secrets from the config into the store",
-		Long: `Move what seems to be a secret in plain text, in variables, headers and credentials
-of one source or of all, into the secret store. The config then refers to it.`,
+		Long: `Move values that look like secrets from the config to the secret store: variables,
+headers and credentials in plain text, of one source or of all. The config then refers
+to them.`,
 		Example: `  toolroom secret lift github
   toolroom secret lift`,
 		Args:              arguments(0, 1),

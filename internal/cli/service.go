@@ -34,9 +34,9 @@ func (a *cli) serviceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "service",
 		Short: "Run the server as a service of the system",
-		Long: `Run toolroom serve as a service of systemd or launchd: of your user, or with --system
-of the machine. With --prefix, files are written below a folder, as for an image, and
-nothing is started.`,
+		Long: `Run toolroom serve as a service of systemd or launchd: for your user, or with --system
+for the whole machine. With --prefix, the files are written below a folder, such as the
+root of an image, and nothing is started.`,
 		Example: `  toolroom service install
   toolroom service status
   toolroom service logs --follow
@@ -50,7 +50,7 @@ nothing is started.`,
 func (a *cli) serviceFlags(c *cobra.Command) *serviceFlags {
 	o := &serviceFlags{cli: a}
 	f := c.Flags()
-	f.BoolVar(&o.system, "system", false, "a service of the machine, not of your user")
+	f.BoolVar(&o.system, "system", false, "for the whole machine, not for your user")
 	f.StringVar(&o.prefix, "prefix", "", "write below this folder, and start nothing")
 	f.StringVar(&o.kind, "manager", defaultManager(), "systemd or launchd")
 	completeValues(c, "manager", service.Systemd, service.Launchd)
@@ -158,9 +158,9 @@ func (a *cli) serviceInstallCommand() *cobra.Command {
 		Use:   "install",
 		Short: "Install and start the service",
 		Long: `Write the file of the service, and start it now and at each login, or with --system at
-each start of the machine. The service uses this home and config. With --system they
-are /var/lib/toolroom and /etc/toolroom/toolroom.yaml, unless --home and --config
-name others, and the service runs as the user toolroom, who must exist.`,
+each boot. The service uses this home and config. With --system they are
+/var/lib/toolroom and /etc/toolroom/toolroom.yaml, unless --home and --config name
+others, and the service runs as the user toolroom, which must exist.`,
 		Example: `  toolroom service install
   toolroom service install --dry-run
   sudo toolroom service install --system --listen 127.0.0.1:7070
@@ -208,8 +208,8 @@ name others, and the service runs as the user toolroom, who must exist.`,
 	f := c.Flags()
 	f.StringVar(&listen, "listen", "", "address to listen on (default: the config's, 127.0.0.1:7070)")
 	f.StringVar(&account, "user", "toolroom", "with --system: the user that the service runs as")
-	f.BoolVar(&dryRun, "dry-run", false, "print the file, without writing it")
-	f.BoolVar(&noStart, "no-start", false, "write the file, and start nothing")
+	f.BoolVar(&dryRun, "dry-run", false, "print the file without writing it")
+	f.BoolVar(&noStart, "no-start", false, "write the file without starting the service")
 	f.BoolVar(&force, "force", false, "replace a file that was written by somebody else")
 	return c
 }
@@ -344,8 +344,8 @@ func (a *cli) serviceStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the service",
-		Long: `Show the state of the service, as systemd or launchd tells it, with its exit code.
-toolroom status tells what the server itself says.`,
+		Long: `Show the state of the service as systemd or launchd reports it, with its exit code.
+toolroom status shows what the server itself reports.`,
 		Example: "  toolroom service status",
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -376,7 +376,7 @@ func (a *cli) serviceLogsCommand() *cobra.Command {
 		},
 	}
 	o = a.serviceFlags(c)
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new lines")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new lines, until Ctrl-C")
 	c.Flags().IntVarP(&lines, "lines", "n", 50, "number of lines")
 	return c
 }

@@ -17,8 +17,8 @@ func (a *cli) sessionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
 		Short: "Manage code sessions",
-		Long: `Programs in one session share variables: toolroom exec --session NAME. A session
-that is not used expires.`,
+		Long: `Manage code sessions. Programs in one session share variables: toolroom exec
+--session NAME. A session that is not used expires.`,
 		Example: `  toolroom exec -l js --session work 'const list = [1, 2, 3]'
   toolroom exec -l js --session work 'list.length'
   toolroom session list`,

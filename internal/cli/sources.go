@@ -37,8 +37,8 @@ func (a *cli) sourcesListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the sources and their status",
-		Long: `List the sources and their status. With -o wide also the sandbox of each program: "none" has
-the rights of this user.`,
+		Long: `List the sources and their status. With -o wide, also show the sandbox of each program;
+"none" means that the program has the rights of this user.`,
 		Example: "  toolroom sources list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {

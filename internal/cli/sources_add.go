@@ -46,10 +46,10 @@ func (a *cli) sourcesAddCommand() *cobra.Command {
 		Use:   "add NAME [-- COMMAND ARGS… | URL | --openapi SPEC | --graphql URL | --cli PROGRAM]",
 		Short: "Add a source to the config",
 		Long: `Add a source to the config, start it and list its tools. NAME becomes the
-namespace of its tools. A source that does not work stays in the config.
+namespace of its tools. A source that fails its test stays in the config.
 
-  NAME alone         an MCP server of the catalogue (toolroom sources catalog): it asks
-                     for secrets that are missing, and runs packages in a sandbox
+  NAME alone         an MCP server from the catalogue (toolroom sources catalog): add
+                     asks for missing secrets, and packages run in a sandbox
   -- COMMAND ARGS…   a local MCP server on stdio
   URL                a remote MCP server over HTTP
   --openapi SPEC     an HTTP service, from its OpenAPI document (file or URL)
@@ -116,24 +116,24 @@ toolroom secret set) and env://NAME.`,
 	f.StringVar(&n.graphql, "graphql", "", "GraphQL endpoint, a URL")
 	f.StringVar(&n.baseURL, "base-url", "", "with --openapi: base URL of the service")
 	f.StringArrayVar(&n.include, "include", nil, "with --openapi: only these operations: operationId, \"GET /path*\" or tag:NAME; with --graphql: names, query, mutation (may be repeated)")
-	f.StringArrayVar(&n.exclude, "exclude", nil, "with --openapi or --graphql: not these operations (may be repeated)")
+	f.StringArrayVar(&n.exclude, "exclude", nil, "with --openapi or --graphql: leave out these operations (may be repeated)")
 	f.StringArrayVar(&n.auth, "auth", nil, "with --openapi: credential of a security scheme: SCHEME=VALUE (may be repeated)")
 	f.StringVar(&n.program, "cli", "", "command-line program whose sub-commands become tools")
 	f.StringVar(&n.cwd, "cwd", "", "working folder of the command or program")
 	f.StringArrayVar(&n.env, "env", nil, "environment variable of the command or program: NAME=VALUE (may be repeated)")
 	f.StringArrayVar(&n.headers, "header", nil, "header for every request: NAME=VALUE or 'NAME: VALUE' (may be repeated)")
-	f.StringVar(&n.description, "description", "", "description of the source, which search uses")
-	f.StringVar(&n.output, "output", "", "when a result does not fit its schema: strict (fail), warn (default) or off")
+	f.StringVar(&n.description, "description", "", "description of the source, which search reads")
+	f.StringVar(&n.output, "output", "", "if a result does not match its schema: strict (fail), warn (default) or off")
 	completeValues(c, "output", config.OutputChecks()...)
-	f.StringVar(&n.from, "from", "", "the server of the catalogue, if the source has another name")
-	f.StringVar(&n.way, "package", "", "how to use a server of the catalogue: remote, npm, pypi or oci (default: the first that it has)")
+	f.StringVar(&n.from, "from", "", "name of the server in the catalogue, if it is not NAME")
+	f.StringVar(&n.way, "package", "", "how to run a server from the catalogue: remote, npm, pypi or oci (default: the first that it offers)")
 	completeValues(c, "package", servers.WayRemote, servers.WayNPM, servers.WayPyPI, servers.WayOCI)
-	f.StringArrayVar(&n.args, "arg", nil, "an argument of a server of the catalogue (may be repeated)")
-	f.StringVar(&n.sandbox, "sandbox", "", "run the command or program in this sandbox: process (default), docker or another; none for a server of the catalogue")
+	f.StringArrayVar(&n.args, "arg", nil, "argument for a server from the catalogue (may be repeated)")
+	f.StringVar(&n.sandbox, "sandbox", "", "run the command or program in this sandbox: process (default), docker or another; none runs a server from the catalogue without one")
 	f.Lookup("sandbox").NoOptDefVal = config.RuntimeProcess
-	f.StringArrayVar(&n.read, "read", nil, "a folder that it may read in its sandbox (may be repeated)")
-	f.StringArrayVar(&n.write, "write", nil, "a folder that it may change in its sandbox (may be repeated)")
-	f.StringArrayVar(&n.hosts, "host", nil, "a host that it may reach from its sandbox (may be repeated)")
+	f.StringArrayVar(&n.read, "read", nil, "folder that the source may read in its sandbox (may be repeated)")
+	f.StringArrayVar(&n.write, "write", nil, "folder that the source may read and write in its sandbox (may be repeated)")
+	f.StringArrayVar(&n.hosts, "host", nil, "host that the source may reach from its sandbox (may be repeated)")
 	f.BoolVar(&n.noTest, "no-test", false, "do not start the source to list its tools")
 	f.BoolVar(&n.force, "force", false, "replace an existing source of this name")
 	return c

@@ -36,8 +36,8 @@ func (a *cli) sourcesCatalogCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "catalog [WORDS…]",
 		Short: "List MCP servers that can be added by name",
-		Long: `List or search the MCP servers that "sources add NAME" knows by name: a list that is part of
-Toolroom, in the format of the public MCP registry, and what "catalog update" has fetched.`,
+		Long: `List or search the MCP servers that "sources add NAME" knows by name: a built-in list, in
+the format of the public MCP registry, and the list that "catalog update" has fetched.`,
 		Example: `  toolroom sources catalog
   toolroom sources catalog github
   toolroom sources catalog update`,
@@ -96,8 +96,8 @@ func (a *cli) catalogUpdateCommand() *cobra.Command {
 		Use:   "update",
 		Short: "Fetch a list of MCP servers",
 		Long: `Fetch a list of MCP servers, such as that of the public MCP registry, and keep it in the home.
-It adds servers, and changes none of the list that is part of Toolroom. Anybody may publish
-in a public registry: look at a server before you add it.`,
+It adds servers, and changes none of the built-in list. Anybody can publish in a public
+registry: review a server before you add it.`,
 		Example: `  toolroom sources catalog update
   toolroom sources catalog update --from https://registry.example.com/v0.1/servers`,
 		Args: arguments(0, 0),

@@ -24,8 +24,8 @@ func (a *cli) sourcesEditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edit NAME",
 		Short: "Edit a source of the config in your editor",
-		Long: `Open the section of one source in $VISUAL or $EDITOR, check what you have written, and put
-it into the config. With --from, the new section is that of a file (- is stdin).`,
+		Long: `Open the section of one source in $VISUAL or $EDITOR, check it, and write it to the
+config. With --from, read the new section from a file instead (- is stdin).`,
 		Example: `  toolroom sources edit filesystem
   toolroom sources edit filesystem --from filesystem.yaml`,
 		Args:              arguments(1, 1),
@@ -96,9 +96,9 @@ var errUnchanged = errors.New("nothing was changed")
 
 // sourcesSwitchCommand returns the command enable or disable.
 func (a *cli) sourcesSwitchCommand(verb string, disabled bool) *cobra.Command {
-	short := "Turn a disabled source on again"
+	short := "Enable a disabled source"
 	if disabled {
-		short = "Turn a source off, and keep it in the config"
+		short = "Disable a source, but keep it in the config"
 	}
 	return &cobra.Command{
 		Use:     verb + " NAME",
@@ -145,9 +145,9 @@ func (a *cli) configuredSources() []string {
 func (a *cli) sourcesRestartCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restart NAME",
-		Short: "Start a source of the running server anew",
-		Long: `Close a source of the running server, once its calls have ended, and start it anew: its
-program, its connection and its list of tools.`,
+		Short: "Restart a source of the running server",
+		Long: `Restart a source of the running server: its program, its connection and its list of
+tools. Calls that are running end first.`,
 		Example:           "  toolroom sources restart filesystem",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.complete(sourceCandidates),
@@ -175,9 +175,9 @@ func (a *cli) sourcesLogsCommand() *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
 		Use:   "logs NAME",
-		Short: "Show what a source's program has written to stderr",
-		Long: `Show the end of what the program of a source has written to stderr, and why the source
-does not work, if so. It is that of the running server.`,
+		Short: "Show the stderr of a source's program",
+		Long: `Show the last lines that a source's program, in the running server, has written to
+stderr. If the source does not work, show why.`,
 		Example:           "  toolroom sources logs filesystem --follow",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.complete(sourceCandidates),
@@ -188,7 +188,7 @@ does not work, if so. It is that of the running server.`,
 			return a.sourceLogs(ctx, r, args[0], follow)
 		}),
 	}
-	c.Flags().BoolVar(&follow, "follow", false, "keep printing what comes, until Ctrl-C")
+	c.Flags().BoolVar(&follow, "follow", false, "keep printing new lines, until Ctrl-C")
 	return c
 }
 

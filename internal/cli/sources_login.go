@@ -29,12 +29,12 @@ func (a *cli) sourcesLoginCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "login NAME",
 		Short: "Log in to a remote source",
-		Long: `Log in to a remote MCP server, or for the built-in google tools, with OAuth. The command prints an address to open in
-a browser, waits on this machine for the redirect, and stores the tokens as secrets.
-If the browser runs on another machine, --paste reads the address of the final page
-instead.
+		Long: `Log in with OAuth to a remote MCP server, or to Google for the built-in google tools. The
+command prints an address to open in a browser, waits on this machine for the redirect,
+and stores the tokens as secrets. If the browser runs on another machine, --paste reads
+the address of the final page instead.
 
-With --token, and for sources that are not MCP servers, it stores a token of yours
+With --token, and for sources that are not MCP servers, it stores your token
 as secret://NAME/token and sends it as Authorization: Bearer with each request.
 Type the token at a prompt that does not echo, or pipe it in.`,
 		Example: `  toolroom sources login github

@@ -61,9 +61,9 @@ type need struct {
 func (a *cli) statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show what runs and what needs you, in one line",
-		Long: `Show in one line whether a server runs, its sources and tools, and what waits for you:
-approvals, sources that are down, and tool definitions to review.`,
+		Short: "Show what is running and what needs your attention",
+		Long: `Show in one line whether a server is running, its sources and tools, and what needs your
+attention: approvals, sources that are down, and tool definitions to review.`,
 		Example: `  toolroom status
   toolroom status --json`,
 		Args: arguments(0, 0),

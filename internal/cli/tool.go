@@ -62,11 +62,11 @@ func (a *cli) toolPushCommand() *cobra.Command {
 		Short: "Store code as new draft versions of its tools",
 		Long: `Read the tools of a file, or of a folder with tool.yaml, and store a draft version of
 each. Schemas and descriptions come from type hints and docstrings; the code is
-inspected in a sandbox. Without changes, no version is stored.
+inspected in a sandbox. If nothing has changed, no version is stored.
 
-With --from-run, a program that ran in code mode becomes a function: its inputs are the
-parameters, and so are the constants that --param names. A case is saved with the answers
-that the program's own calls got.`,
+With --from-run, a program that ran in code mode becomes a function. Its inputs become
+parameters, and so do the constants that --param names. A case is saved with the results
+of the calls that the program made.`,
 		Example: `  toolroom tool push double.py
   toolroom tool push ./invoices -m "round half up"
   toolroom tool push --from-run call_4xk2 --name open_issues --param repo='"toolroom/docs"'`,
@@ -99,13 +99,13 @@ that the program's own calls got.`,
 	f := c.Flags()
 	f.StringVar(&from.Run, "from-run", "", "make a function of this run of code:execute")
 	f.StringVar(&from.Name, "name", "", "with --from-run: name of the function")
-	f.StringVar(&from.Description, "description", "", "with --from-run: what the function does")
+	f.StringVar(&from.Description, "description", "", "with --from-run: description of the function")
 	f.StringArrayVar(&literals, "param", nil, "with --from-run: a constant that becomes a parameter, as NAME=JSON")
-	f.StringVarP(&u.Message, "message", "m", "", "what changed")
+	f.StringVarP(&u.Message, "message", "m", "", "description of the change")
 	f.StringVar(&u.Namespace, "namespace", "", "namespace of the tools (default fn)")
 	f.StringVar(&u.Wheels, "wheels", "", "folder of wheels to take packages from, without a network")
 	f.StringVar(&u.Tarballs, "tarballs", "", "folder of npm packages to take packages from, without a network")
-	f.IntVar(&u.Base, "base", -1, "newest version that you know; a newer one is a conflict")
+	f.IntVar(&u.Base, "base", -1, "fail with conflict if there is a newer version than this; -1 does not check")
 	a.jsonFlag(c, "print JSON")
 	return c
 }
@@ -271,8 +271,8 @@ func (a *cli) toolListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [NAMESPACE]",
 		Short: "List the tools that have versions",
-		Long: `List the functions. With NAMESPACE, list its tools, also those that a source defines. With
---quarantined, list the tools of sources whose definition waits for a release.`,
+		Long: `List the functions. With NAMESPACE, list its tools, including those that a source defines.
+With --quarantined, list the tools of sources whose definition waits for a release.`,
 		Example: "  toolroom tool list\n  toolroom tool list github\n  toolroom tool list --quarantined",
 		Args:    arguments(0, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
@@ -300,7 +300,7 @@ func (a *cli) toolListCommand() *cobra.Command {
 		}),
 	}
 	p.flags(c, 100)
-	c.Flags().BoolVar(&filter.Quarantined, "quarantined", false, "only tools whose changed definition waits for a release")
+	c.Flags().BoolVar(&filter.Quarantined, "quarantined", false, "only tools whose definition waits for a release")
 	a.jsonFlag(c, "print JSON")
 	return c
 }

@@ -30,7 +30,7 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 	var c *cobra.Command
 	c = &cobra.Command{
 		Use:   "add TOOL NAME [KEY=VALUE…] | --from CALL [--name NAME]",
-		Short: "Save a case: arguments and what must come of them",
+		Short: "Save a case: arguments and the expected outcome",
 		Example: `  toolroom tool case add double half x=21 --expect 42
   toolroom tool case add double big x=1000 --assert "value > 999"
   toolroom tool case add --from call_01JD`,
@@ -73,13 +73,13 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&from, "from", "", "record the arguments, the value and the answers to the calls of this call")
+	f.StringVar(&from, "from", "", "make a case of this call: its arguments, its value and the results of the calls that it made")
 	f.StringVar(&name, "name", "", "with --from: name of the case (default: the call's id)")
-	f.StringVar(&expectText, "expect", "", "the exact value: JSON, or text where the tool returns text")
-	f.StringVar(&schema, "schema", "", "a JSON Schema that the value must fit")
-	f.StringVar(&assert, "assert", "", "a condition in Expr on value and arguments")
-	f.StringVar(&fakes, "fakes", "", "answers to the tool's own calls: JSON, or @FILE")
-	f.StringVar(&fails, "error", "", "the error code that the call must fail with")
+	f.StringVar(&expectText, "expect", "", "exact value: JSON, or text if the tool returns text")
+	f.StringVar(&schema, "schema", "", "JSON Schema that the value must match")
+	f.StringVar(&assert, "assert", "", "condition on value and arguments, as an Expr expression")
+	f.StringVar(&fakes, "fakes", "", "results for the calls that the tool makes: JSON, or @FILE")
+	f.StringVar(&fails, "error", "", "error code that the call must fail with")
 	return c
 }
 

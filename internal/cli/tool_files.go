@@ -106,8 +106,9 @@ func (a *cli) toolAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add examples",
 		Short: "Add the example tools with their cases",
-		Long:  "Push nine small tools with saved cases, and release them to test, or to the environment that --env names.",
-		Args:  arguments(1, 1),
+		Long: `Push nine small tools with saved cases, and release them to test, or to the environment
+that --env names.`,
+		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if args[0] != "examples" {
 				return usage("toolroom tool add examples", "there is nothing called %q to add", args[0])
@@ -150,9 +151,10 @@ func (a *cli) toolDiffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff TOOL [FROM [TO]] | SOURCE:*",
 		Short: "Show what changed between two versions",
-		Long: `Show the difference of two versions: by default, of the newest from the one before, and of
-what a source offers now from what is released. SOURCE:* shows all definitions of a source
-that wait for a release, and text in the source's definitions that people do not see.`,
+		Long: `Show what changed between two versions. By default, these are the newest version and the
+one before it; for a tool of a source, what is released and what the source offers now.
+SOURCE:* shows all definitions of a source that wait for a release, and text in them that
+people do not see.`,
 		Example: "  toolroom tool diff double\n  toolroom tool diff double 1 3\n  toolroom tool diff 'github:*'",
 		Args:    arguments(1, 3),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
@@ -200,12 +202,12 @@ func (a *cli) toolSyncCommand() *cobra.Command {
 	var check, force bool
 	c := &cobra.Command{
 		Use:   "sync FOLDER",
-		Short: "Make the tools those of a folder",
+		Short: "Synchronise the tools with a folder",
 		Long: `Compare the code in a folder with the newest versions, print a plan, and push and
 release what differs. Each file of code at the top and each folder with tool.yaml,
 or of the form NAMESPACE/NAME, is one upload. If a folder has tool.cases.json, the saved
-cases become those. --check changes nothing and fails if something differs. If somebody
-has pushed since your last pull or sync, it ends with conflict and shows the difference.`,
+cases are replaced by those in it. --check changes nothing and fails if something differs. If somebody
+has pushed since your last pull or sync, it fails with conflict and shows the difference.`,
 		Example: "  toolroom tool sync tools --check\n  toolroom tool sync tools --env test",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
@@ -250,7 +252,7 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 	f := c.Flags()
 	f.StringVar(&environment, "env", "", "also release to this environment")
 	f.BoolVar(&check, "check", false, "change nothing; fail if something differs")
-	f.BoolVar(&force, "force", false, "push even if somebody has pushed since your last pull or sync; release what was taken back")
+	f.BoolVar(&force, "force", false, "push even if somebody has pushed since your last pull or sync; release even what was rolled back")
 	a.jsonFlag(c, "print JSON")
 	return c
 }

@@ -25,9 +25,9 @@ func (a *cli) toolPullCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull FOLDER [TOOL…]",
 		Short: "Write the code of tools to files",
-		Long: `Write the code of tools to files, each in a folder NAMESPACE/NAME, in the newest version
-or in the one that --env serves. If a file has changes that no sync has stored, it is named
-and nothing is written, unless --force is given.`,
+		Long: `Write the code of tools to files, each in a folder NAMESPACE/NAME: the newest version, or
+the one that --env serves. If a file has changes that no sync has stored, pull names it and
+writes nothing, unless --force is given.`,
 		Example: "  toolroom tool pull tools --env prod",
 		Args:    arguments(1, -1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {

@@ -18,16 +18,16 @@ func (a *cli) toolReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release TOOL[@VERSION] | SOURCE:*",
 		Short: "Make an environment serve a version",
-		Long: `Make an environment serve a version, by default the newest. A release to another
-environment than test must pass the gates: saved cases that succeed, and schemas
-that break no caller. --force releases nevertheless and is recorded.
+		Long: `Make an environment serve a version, by default the newest. A release to any environment
+but test must meet the gates: the saved cases succeed, and no schema breaks a caller.
+--force releases anyway, and is recorded.
 
-With --weight or --callers, some callers get the version, and the others the one that is
-served. With --shadow, no caller does: the version runs beside the served one, if both are
+With --weight or --callers, some callers get the version, and the others keep the one that
+is served. With --shadow, no caller does: the version runs alongside the served one, if both are
 read-only, and toolroom tool shadow shows how their values differ.
 
-A version whose calls fail more often, or take longer, than those of the one before is
-taken back automatically (releases.rollback in the config).
+If the calls of a version fail more often, or take longer, than those of the one before, the
+release is rolled back automatically (releases.rollback in the config).
 
 The definition that a source changed is released in the same way, to prod and to all. With
 SOURCE:*, all definitions of the source that wait are released; with --digest only if they
@@ -58,11 +58,11 @@ are still those that toolroom tool diff showed.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.Environment, "env", release.Prod, "environment")
-	f.IntVar(&o.Weight, "weight", 0, "percentage of callers that get the version, beside the one that is served")
+	f.IntVar(&o.Weight, "weight", 0, "percentage of callers that get the version; the others keep the one that is served")
 	f.StringSliceVar(&o.Callers, "callers", nil, "subjects, or group:NAME, that get the version")
-	f.BoolVar(&o.Shadow, "shadow", false, "run the version beside the served one, and compare")
-	f.StringSliceVar(&o.Ignore, "ignore", nil, "with --shadow: places that may differ, such as /time")
-	f.BoolVar(&o.Force, "force", false, "release even if a gate refuses")
+	f.BoolVar(&o.Shadow, "shadow", false, "run the version alongside the served one and compare the values")
+	f.StringSliceVar(&o.Ignore, "ignore", nil, "with --shadow: parts of the value that may differ, such as /time")
+	f.BoolVar(&o.Force, "force", false, "release even if a gate is not met")
 	f.StringVar(&o.Reason, "reason", "", "why; kept in the log")
 	f.StringVar(&digest, "digest", "", "with SOURCE:*: the digest that toolroom tool diff printed")
 	a.jsonFlag(c, "print JSON")
@@ -104,7 +104,7 @@ func (a *cli) toolPromoteCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:     "promote TOOL",
-		Short:   "Release to one environment what another serves",
+		Short:   "Promote a version to another environment",
 		Example: "  toolroom tool promote double --from test --to prod",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
@@ -119,7 +119,7 @@ func (a *cli) toolPromoteCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&from, "from", release.Test, "environment that serves the version")
 	f.StringVar(&to, "to", release.Prod, "environment to release to")
-	f.BoolVar(&force, "force", false, "release even if a gate refuses")
+	f.BoolVar(&force, "force", false, "release even if a gate is not met")
 	a.jsonFlag(c, "print JSON")
 	return c
 }
@@ -133,9 +133,9 @@ func (a *cli) toolRollbackCommand() *cobra.Command {
 		SuggestFor: removalWords,
 		Short:      "Undo the last release to an environment",
 		Long: `Make an environment serve the version that it served before the last release. Before
-the first release it served none. If a canary runs, only that ends.
+the first release it served none. If a canary is running, only the canary ends.
 
-With --all, the environment serves no version any more. A tool is never deleted: its
+With --all, the environment no longer serves any version. A tool is never deleted: its
 receipts and cases refer to its versions.
 
 A source serves only the definition that it has now. So after the rollback of a tool of a
@@ -176,7 +176,7 @@ func (a *cli) toolDeprecateCommand() *cobra.Command {
 	var undo bool
 	c := &cobra.Command{
 		Use:     "deprecate TOOL@VERSION",
-		Short:   "Mark a version so that it is not released again",
+		Short:   "Deprecate a version",
 		Example: "  toolroom tool deprecate double@1 --reason \"wrong for negative numbers\"",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {

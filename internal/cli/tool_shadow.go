@@ -16,8 +16,8 @@ func (a *cli) toolShadowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "shadow TOOL[@VERSION]",
 		Short: "Show how a shadow's values differ",
-		Long: `Show what runs of a version beside the served one have shown: how many values were the
-same, and where the others differ.`,
+		Long: `Show how a shadow compares with the served version: how many values were the same, and
+where the others differ.`,
 		Example: "  toolroom tool release double@3 --shadow\n  toolroom tool shadow double",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {

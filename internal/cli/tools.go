@@ -51,7 +51,7 @@ func (a *cli) toolsCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&o.Namespace, "namespace", "", "only tools in this namespace")
 	c.Flags().BoolVar(&o.Hidden, "hidden", false, "include hidden tools")
-	c.Flags().StringVar(&o.Cursor, "cursor", "", "with --limit, the next page: what the previous one names")
+	c.Flags().StringVar(&o.Cursor, "cursor", "", "with --limit: cursor of the page, which the previous page prints")
 	c.Flags().IntVar(&o.Limit, "limit", 0, "size of a page, at most 1000 (default: all tools)")
 	a.jsonFlag(c, "print complete definitions as JSON")
 	who.identityFlags(c)

@@ -72,7 +72,7 @@ TOOLROOM_RELEASES_URL, in the same form.`,
 			return a.screen.printf("this is the newest release, %s\n", a.Version)
 		},
 	}
-	c.Flags().BoolVar(&check, "check", false, "only look")
+	c.Flags().BoolVar(&check, "check", false, "check only (required: update installs nothing)")
 	c.Flags().StringVar(&url, "url", "", "address of the newest release (TOOLROOM_RELEASES_URL)")
 	a.jsonFlag(c, "print JSON")
 	return c
