@@ -78,6 +78,9 @@ func importDocument(ctx context.Context, namespace string, config *Config, set *
 	}
 	found := &description{title: root.At("info", "title").Text(), text: root.At("info", "description").Text()}
 	for path, item := range root.Get("paths").Members() {
+		if strings.HasPrefix(path, "x-") {
+			continue // an extension, not a path
+		}
 		if len(path) > maxPath || !strings.HasPrefix(path, "/") {
 			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the path %.60q%s does not begin with / or is longer than %d bytes", path, set.Position(item), maxPath).
 				WithHint("correct the document")

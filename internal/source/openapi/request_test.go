@@ -247,3 +247,11 @@ func TestAnArgumentCannotNameASecret(t *testing.T) {
 		t.Errorf("an argument was replaced by a secret: %s", got.line)
 	}
 }
+
+func TestExtensionsBetweenThePathsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	got, err := send(t, "openapi: 3.1.0\npaths:\n  x-owner: team\n  /a: {get: {operationId: op}}\n", `{}`, nil)
+	if err != nil || got.line != "GET /v1/a" {
+		t.Errorf("got %s, %v", got.line, err)
+	}
+}
