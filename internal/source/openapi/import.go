@@ -307,8 +307,11 @@ func (i *importer) server(operation, item *Node) (*url.URL, error) {
 		}
 	}
 	relative, err := url.Parse(address)
-	if err == nil && i.base != nil {
+	switch {
+	case err == nil && i.base != nil:
 		address = i.base.ResolveReference(relative).String()
+	case strings.HasPrefix(address, "//"): // a file has no address whose scheme it could share
+		address = "https:" + address
 	}
 	server, err := parseServer(address)
 	if err != nil {

@@ -100,12 +100,14 @@ func (c *swaggerConverter) servers() *Node {
 		base = cmp.Or(base, "/")
 		return c.list(c.singleMember("url", c.text(base)))
 	}
-	schemes := c.root.Get("schemes").Texts()
-	scheme := "https"
-	if len(schemes) > 0 && !slices.Contains(schemes, "https") {
-		scheme = schemes[0]
+	scheme := "" // without schemes, that of the document's address
+	switch schemes := c.root.Get("schemes").Texts(); {
+	case slices.Contains(schemes, "https"):
+		scheme = "https:"
+	case len(schemes) > 0:
+		scheme = schemes[0] + ":"
 	}
-	return c.list(c.singleMember("url", c.text(scheme+"://"+host+strings.TrimSuffix(base, "/"))))
+	return c.list(c.singleMember("url", c.text(scheme+"//"+host+strings.TrimSuffix(base, "/"))))
 }
 
 // resolveLocal returns the node that a reference within the document names, or n itself.

@@ -2,6 +2,7 @@ package openapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -207,5 +208,27 @@ func TestParametersOfLikeNamesGetShortArguments(t *testing.T) {
 		if len(name) > 30 {
 			t.Errorf("an argument is called %s", name)
 		}
+	}
+}
+
+// A Swagger document without schemes is of the scheme by which it was fetched.
+func TestSwagger2WithoutSchemesUsesThatOfItsAddress(t *testing.T) {
+	t.Parallel()
+	asked := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/swagger.json" {
+			_, _ = fmt.Fprintf(w, `{"swagger":"2.0","host":%q,"basePath":"/api","paths":{"/a":{"get":{"operationId":"op","responses":{}}}}}`, r.Host)
+			return
+		}
+		asked = r.URL.Path
+	}))
+	defer server.Close()
+	s := open(t, openapi.Config{Spec: server.URL + "/swagger.json"})
+	if _, err := call(t, s, "op", `{}`); err != nil || asked != "/api/a" {
+		t.Errorf("asked %q: %v", asked, err)
+	}
+	file := open(t, openapi.Config{Spec: write(t, strings.Replace(swagger, "schemes: [http, https]\n", "", 1))})
+	if target := tools(t, file)["addPet"].Effects[0].Target; target != "pets.example.com:443" {
+		t.Errorf("a file without schemes leads to %s", target)
 	}
 }
