@@ -301,7 +301,7 @@ func (i *importer) server(operation, item *Node) (*url.URL, error) {
 		if servers := n.Get("servers").Items(); len(servers) > 0 {
 			address = servers[0].Get("url").Text()
 			for name, variable := range servers[0].Get("variables").Members() {
-				address = strings.ReplaceAll(address, "{"+name+"}", variable.Get("default").Text())
+				address = strings.ReplaceAll(address, "{"+name+"}", variable.Get("default").textOrNone()) // YAML reads a port as a number
 			}
 			break
 		}

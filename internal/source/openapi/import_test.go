@@ -433,3 +433,15 @@ func FuzzImport(f *testing.F) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestServerVariablesMayBeNumbers(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	host, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
+	s := open(t, openapi.Config{Spec: write(t, document("get", "/a", "")+
+		"servers: [{url: \"http://"+host+":{port}\", variables: {port: {default: "+port+"}}}]\n")})
+	if _, err := call(t, s, "op", `{}`); err != nil {
+		t.Error(err)
+	}
+}
