@@ -9,7 +9,8 @@ import (
 )
 
 // isSwagger reports whether a root document is Swagger 2.0.
-func isSwagger(root *Node) bool { return root.Get("swagger").Text() == "2.0" }
+// Many documents write the version without quotes, so that YAML reads a number.
+func isSwagger(root *Node) bool { return root.Get("swagger").textOrNone() == "2.0" }
 
 // fromSwagger converts a root document from Swagger 2.0 to OpenAPI 3.0, in place. Other files
 // that it refers to are not converted, so they may contain schemas only.

@@ -232,3 +232,11 @@ func TestSwagger2WithoutSchemesUsesThatOfItsAddress(t *testing.T) {
 		t.Errorf("a file without schemes leads to %s", target)
 	}
 }
+
+func TestSwagger2MayBeANumber(t *testing.T) {
+	t.Parallel()
+	got, err := send(t, "swagger: 2.0\npaths: {/a: {get: {operationId: op, responses: {}}}}\n", `{}`, nil)
+	if err != nil || got.line != "GET /v1/a" {
+		t.Errorf("%v, %s", err, got.line)
+	}
+}
