@@ -23,7 +23,8 @@ func (x *exchange) read(ctx context.Context, response *http.Response) ([]byte, s
 		return nil, output, err
 	}
 	limit := x.client.options.MaxResponse
-	if response.ContentLength > limit {
+	// The length in a response to HEAD is that of a body which is not sent.
+	if response.ContentLength > limit && x.method != http.MethodHead {
 		return nil, succeeded, x.tooLarge(limit)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))

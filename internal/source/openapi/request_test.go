@@ -255,3 +255,15 @@ func TestExtensionsBetweenThePathsAreLeftOut(t *testing.T) {
 		t.Errorf("got %s, %v", got.line, err)
 	}
 }
+
+func TestAHeadRequestHasNoBodyToBeTooLarge(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100000000")
+	}))
+	defer server.Close()
+	s := open(t, openapi.Config{Spec: write(t, document("head", "/a", "")), BaseURL: server.URL})
+	if _, err := call(t, s, "op", `{}`); err != nil {
+		t.Error(err)
+	}
+}
