@@ -3,6 +3,7 @@ package openapi
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -226,14 +227,16 @@ func (c *swaggerConverter) parameter(n *Node) *Node {
 	if schema.Get("type").Text() != "array" || rest.Get("in").Text() != "query" {
 		return rest
 	}
-	style, explode := map[string]string{"ssv": "spaceDelimited", "pipes": "pipeDelimited"}[format], "false"
-	style = cmp.Or(style, "form")
-	if format == "multi" {
-		explode = "true"
-	}
-	rest.setMember("style", c.text(style))
-	rest.setMember("explode", &Node{kind: KindBool, file: c.file, text: explode})
+	style, explode := c.listStyle(format)
+	rest.setMember("style", style)
+	rest.setMember("explode", explode)
 	return rest
+}
+
+// listStyle returns the style and explode that correspond to a collectionFormat.
+func (c *swaggerConverter) listStyle(format string) (style, explode *Node) {
+	name := cmp.Or(map[string]string{"ssv": "spaceDelimited", "pipes": "pipeDelimited"}[format], "form")
+	return c.text(name), &Node{kind: KindBool, file: c.file, text: strconv.FormatBool(format == "multi")}
 }
 
 func (c *swaggerConverter) body(n *Node, consumes []string) *Node {
@@ -247,7 +250,7 @@ func (c *swaggerConverter) body(n *Node, consumes []string) *Node {
 }
 
 func (c *swaggerConverter) form(fields []*Node, consumes []string) *Node {
-	properties := c.mapping()
+	properties, encodings := c.mapping(), c.mapping()
 	var required []*Node
 	kind := "application/x-www-form-urlencoded"
 	if slices.Contains(consumes, "multipart/form-data") && !slices.Contains(consumes, kind) {
@@ -264,14 +267,26 @@ func (c *swaggerConverter) form(fields []*Node, consumes []string) *Node {
 		if rest.Get("required").True() {
 			required = append(required, rest.Get("name"))
 		}
-		properties.setMember(rest.Get("name").Text(), schema)
+		name := rest.Get("name").Text()
+		if schema.Get("type").Text() == "array" {
+			encoding := c.mapping()
+			style, explode := c.listStyle(rest.Get("collectionFormat").Text())
+			encoding.setMember("style", style)
+			encoding.setMember("explode", explode)
+			encodings.setMember(name, encoding)
+		}
+		properties.setMember(name, schema)
 	}
 	schema := c.singleMember("type", c.text("object"))
 	schema.setMember("properties", properties)
 	if len(required) > 0 {
 		schema.setMember("required", c.list(required...))
 	}
-	body := c.singleMember("content", c.singleMember(kind, c.singleMember("schema", schema)))
+	media := c.singleMember("schema", schema)
+	if encodings.Len() > 0 {
+		media.setMember("encoding", encodings)
+	}
+	body := c.singleMember("content", c.singleMember(kind, media))
 	if len(required) > 0 {
 		body.setMember("required", &Node{kind: KindBool, file: c.file, text: "true"})
 	}

@@ -240,3 +240,16 @@ func TestSwagger2MayBeANumber(t *testing.T) {
 		t.Errorf("%v, %s", err, got.line)
 	}
 }
+
+func TestSwagger2ListsInFormsAreWrittenInTheirFormat(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string]string{"": "l=1%2C2", "csv": "l=1%2C2", "multi": "l=1&l=2", "pipes": "l=1%7C2", "ssv": "l=1+2"} {
+		if format != "" {
+			format = ", collectionFormat: " + format
+		}
+		got, err := send(t, "swagger: '2.0'\npaths: {/a: {post: {operationId: op, responses: {}, parameters: [{name: l, in: formData, type: array, items: {type: integer}"+format+"}]}}}\n", `{"l":[1,2]}`, nil)
+		if err != nil || got.body != want {
+			t.Errorf("%s: %v, %q, want %q", format, err, got.body, want)
+		}
+	}
+}
