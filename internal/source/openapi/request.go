@@ -79,7 +79,7 @@ func (o *operation) request(ctx context.Context, args httpcall.Arguments) (*http
 	}
 	for _, name := range slices.Sorted(maps.Keys(cookies)) {
 		for _, text := range cookies[name] {
-			request.AddCookie(&http.Cookie{Name: name, Value: url.QueryEscape(text)})
+			request.AddCookie(&http.Cookie{Name: name, Value: escapeCookie(text)})
 		}
 	}
 	return request, query, nil

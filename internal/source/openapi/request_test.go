@@ -100,7 +100,7 @@ func TestHeadersAndCookiesCarryParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"X-List": "a,b", "X-Object": "x=1", "Cookie": "c=a%3B+b", "Authorization": ""}
+	want := map[string]string{"X-List": "a,b", "X-Object": "x=1", "Cookie": "c=a%3B%20b", "Authorization": ""}
 	for name, value := range want {
 		if got := got.header.Get(name); got != value {
 			t.Errorf("%s: got %q, want %q", name, got, value)
@@ -265,5 +265,14 @@ func TestAHeadRequestHasNoBodyToBeTooLarge(t *testing.T) {
 	s := open(t, openapi.Config{Spec: write(t, document("head", "/a", "")), BaseURL: server.URL})
 	if _, err := call(t, s, "op", `{}`); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestASessionCookieIsSentAsItIs(t *testing.T) {
+	t.Parallel()
+	got, err := send(t, document("get", "/", "      security: [{s: []}]\n")+
+		"components: {securitySchemes: {s: {type: apiKey, in: cookie, name: sid}}}\n", `{}`, map[string]string{"s": "aGk/+w=="})
+	if err != nil || got.header.Get("Cookie") != "sid=aGk/+w==" {
+		t.Errorf("%v, %q", err, got.header.Get("Cookie"))
 	}
 }

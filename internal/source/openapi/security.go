@@ -48,6 +48,7 @@ func (s scheme) apply(ctx context.Context, request *http.Request, query url.Valu
 	}
 	secrets.Hide(credential)
 	secrets.Hide(url.QueryEscape(credential))
+	secrets.Hide(escapeCookie(credential))
 	if _, err := httpcall.HeaderValue(credential); err != nil {
 		return toolroom.Errorf(toolroom.CodeExecutionFailed, "auth.%s cannot be sent: %w", s.name, err)
 	}
@@ -62,9 +63,26 @@ func (s scheme) apply(ctx context.Context, request *http.Request, query url.Valu
 	case s.in == "query":
 		query.Set(s.key, credential)
 	case s.in == "cookie":
-		request.AddCookie(&http.Cookie{Name: s.key, Value: url.QueryEscape(credential)})
+		request.AddCookie(&http.Cookie{Name: s.key, Value: cookieValue(credential)})
 	default:
 		request.Header.Set(s.key, credential)
 	}
 	return nil
+}
+
+// cookieValue returns a credential as it is, because services compare it so, unless it has
+// characters that a cookie cannot have.
+func cookieValue(credential string) string {
+	for i := range len(credential) {
+		if c := credential[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`",;\`, c) >= 0 {
+			return escapeCookie(credential)
+		}
+	}
+	return credential
+}
+
+// escapeCookie escapes a value for a cookie. Unlike in a query, + stays itself when services
+// decode it, so a space is %20.
+func escapeCookie(text string) string {
+	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
 }
