@@ -159,8 +159,8 @@ func (i *importer) parameter(o *operation, schema *inputSchema, in, name string,
 	}
 
 	typ := n.Get("schema")
-	for _, media := range n.Get("content").Members() {
-		p.json, typ = true, media.Get("schema")
+	for name, media := range n.Get("content").Members() {
+		p.json, typ = encodingOf(name) == jsonBody, media.Get("schema")
 		break
 	}
 	converted, err := i.requests.convert(typ, &schema.uses)

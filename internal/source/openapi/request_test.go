@@ -276,3 +276,11 @@ func TestASessionCookieIsSentAsItIs(t *testing.T) {
 		t.Errorf("%v, %q", err, got.header.Get("Cookie"))
 	}
 }
+
+func TestAParameterWithContentThatIsTextIsNotJSON(t *testing.T) {
+	t.Parallel()
+	got, err := send(t, document("get", "/", parameters("{name: p, in: query, content: {text/plain: {schema: {type: string}}}}")), `{"p":"a"}`, nil)
+	if err != nil || got.line != "GET /v1/?p=a" {
+		t.Errorf("%v, %s", err, got.line)
+	}
+}
