@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -209,7 +210,7 @@ func writePart(writer *multipart.Writer, name string, f formField, raw json.RawM
 	if _, err := httpcall.HeaderValue(name); err != nil {
 		return httpcall.BadArgument(name, err.Error())
 	}
-	contentType, data := f.mediaType, []byte(flatText(raw))
+	contentType, data := partType(f.mediaType), []byte(flatText(raw))
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)
 	disposition := fmt.Sprintf(`form-data; name="%s"`, quoted)
 	switch {
@@ -236,6 +237,17 @@ func writePart(writer *multipart.Writer, name string, f formField, raw json.RawM
 		return fmt.Errorf("write the form: %w", err)
 	}
 	return nil
+}
+
+// partType returns the first media type of a list that is no range such as image/*, or "" if
+// there is none. It may stand in a header.
+func partType(list string) string {
+	for one := range strings.SplitSeq(list, ",") {
+		if kind, _, err := mime.ParseMediaType(one); err == nil && !strings.Contains(kind, "*") {
+			return strings.TrimSpace(one)
+		}
+	}
+	return ""
 }
 
 // authenticate adds credentials and the configured headers, and puts the query into the

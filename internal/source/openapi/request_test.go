@@ -284,3 +284,23 @@ func TestAParameterWithContentThatIsTextIsNotJSON(t *testing.T) {
 		t.Errorf("%v, %s", err, got.line)
 	}
 }
+
+func TestPartsGetOneOfTheTypesThatTheDocumentAllows(t *testing.T) {
+	t.Parallel()
+	for allowed, want := range map[string]string{
+		"image/png, image/jpeg": "Content-Type: image/png\r\n",
+		"image/*":               "Content-Type: application/octet-stream\r\n",
+		"'image/*, image/gif'":  "Content-Type: image/gif\r\n",
+		"text/csv":              "Content-Type: text/csv\r\n",
+	} {
+		got, err := send(t, document("post", "/", `      requestBody:
+        content:
+          multipart/form-data:
+            schema: {type: object, properties: {f: {type: string, format: binary}}}
+            encoding: {f: {contentType: "`+strings.Trim(allowed, "'")+`"}}
+`), `{"f":"AAE="}`, nil)
+		if err != nil || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %v, %q", allowed, err, got.body)
+		}
+	}
+}
