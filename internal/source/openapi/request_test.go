@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -302,5 +303,20 @@ func TestPartsGetOneOfTheTypesThatTheDocumentAllows(t *testing.T) {
 		if err != nil || !strings.Contains(got.body, want) {
 			t.Errorf("%s: %v, %q", allowed, err, got.body)
 		}
+	}
+}
+
+func TestTheNextPageMayHaveCommas(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", `<http://x/a?ids=1,2&page=1>; rel="prev", <http://x/a?ids=1,2&page=3>; title="a, b"; rel="next"`)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `[]`)
+	}))
+	defer server.Close()
+	s := open(t, openapi.Config{Spec: write(t, document("get", "/a", "")), BaseURL: server.URL})
+	out, err := call(t, s, "op", `{}`)
+	if err != nil || len(out.Content) != 2 || !strings.HasSuffix(out.Content[1].Text, "ids=1,2&page=3") {
+		t.Errorf("%v, %+v", err, out)
 	}
 }

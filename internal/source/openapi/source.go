@@ -315,10 +315,18 @@ func textOf(output *source.Output) []toolroom.Content {
 // nextPage returns the query of the Link header with rel="next" (RFC 8288).
 func nextPage(header http.Header) string {
 	for _, line := range header.Values("Link") {
-		for link := range strings.SplitSeq(line, ",") {
-			target, parameters, found := strings.Cut(strings.TrimSpace(link), ">")
-			address, err := url.Parse(strings.TrimPrefix(target, "<"))
-			if found && err == nil && address.RawQuery != "" && isNext(parameters) {
+		for {
+			_, rest, found := strings.Cut(line, "<")
+			if !found {
+				break
+			}
+			target, rest, found := strings.Cut(rest, ">")
+			if !found {
+				break
+			}
+			var parameters string
+			parameters, line = cutUnquoted(rest, ',')
+			if address, err := url.Parse(target); err == nil && address.RawQuery != "" && isNext(parameters) {
 				return address.RawQuery
 			}
 		}
@@ -327,8 +335,29 @@ func nextPage(header http.Header) string {
 }
 
 func isNext(parameters string) bool {
-	return slices.ContainsFunc(strings.Split(parameters, ";"), func(p string) bool {
+	for parameters != "" {
+		var p string
+		p, parameters = cutUnquoted(parameters, ';')
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
-		return strings.EqualFold(name, "rel") && slices.Contains(strings.Fields(strings.Trim(value, `"`)), "next")
-	})
+		if strings.EqualFold(strings.TrimSpace(name), "rel") && slices.Contains(strings.Fields(strings.Trim(strings.TrimSpace(value), `"`)), "next") {
+			return true
+		}
+	}
+	return false
+}
+
+// cutUnquoted slices text around the first separator that is not in a quoted string.
+func cutUnquoted(text string, separator byte) (before, after string) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == separator && !quoted:
+			return text[:i], text[i+1:]
+		}
+	}
+	return text, ""
 }
