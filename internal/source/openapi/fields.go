@@ -76,6 +76,34 @@ func (i *importer) flatten(n *Node, set *fieldSet, visits *int) error {
 	return nil
 }
 
+// allFields returns the properties of a schema and of those that it combines, for the encoding
+// of a form that cannot be a flat list. If several schemas have a property, the first counts.
+func (i *importer) allFields(n *Node) (*fieldSet, error) {
+	set := &fieldSet{names: map[string]bool{}}
+	pending := []*Node{n}
+	for visits := 0; len(pending) > 0 && visits < maxAllOf; visits++ {
+		n, err := i.set.Resolve(pending[0])
+		if err != nil {
+			return nil, err
+		}
+		pending = pending[1:]
+		for name, schema := range n.Get("properties").Members() {
+			if err := i.requests.spend(); err != nil {
+				return nil, err
+			}
+			if !set.names[name] {
+				set.list = append(set.list, field{name, schema})
+				set.names[name] = true
+			}
+		}
+		for _, name := range []string{"allOf", "anyOf", "oneOf"} {
+			branches := n.Get(name).Items()
+			pending = append(pending, branches[:min(len(branches), maxAllOf)]...)
+		}
+	}
+	return set, nil
+}
+
 // flatKeywords are the keywords whose meaning a flat list preserves.
 var flatKeywords = map[string]bool{
 	"type": true, "properties": true, "required": true, "additionalProperties": true, "allOf": true,

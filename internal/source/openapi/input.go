@@ -272,11 +272,30 @@ func (i *importer) body(o *operation, schema *inputSchema, n *Node) error {
 }
 
 func (i *importer) nestedBody(o *operation, schema *inputSchema, request, media *Node) error {
+	if o.body.encoding == formBody || o.body.encoding == multipartBody {
+		fields, err := i.allFields(media.Get("schema"))
+		if err != nil {
+			return err
+		}
+		if err := i.formFields(o.body, media, fields); err != nil {
+			return err
+		}
+	}
 	converted, err := i.requests.convert(media.Get("schema"), &schema.uses)
 	if err != nil {
 		return err
 	}
 	i.addBody(o, schema, describe(converted, request))
+	var files []string
+	for name, f := range o.body.fields {
+		if f.binary && len(files) < maxListed {
+			files = append(files, name)
+		}
+	}
+	if len(files) > 0 {
+		slices.Sort(files)
+		o.addNote("Files in base64 in %s: %s.", o.body.argument, strings.Join(files, ", "))
+	}
 	return nil
 }
 

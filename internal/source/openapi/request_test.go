@@ -320,3 +320,20 @@ func TestTheNextPageMayHaveCommas(t *testing.T) {
 		t.Errorf("%v, %+v", err, out)
 	}
 }
+
+// A field with the name of a parameter, and a schema that is no plain object, put the whole
+// form into one argument. Its files are bytes there, too.
+func TestFilesInAFormThatIsOneArgumentAreBytes(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{
+		"{type: object, properties: {id: {type: string}, file: {type: string, format: binary}}}",
+		"{type: object, minProperties: 1, properties: {id: {type: string}, file: {type: string, format: binary}}}",
+	} {
+		got, err := send(t, document("post", "/{id}", parameters("{name: id, in: path}")+
+			"      requestBody: {content: {multipart/form-data: {schema: "+schema+"}}}\n"),
+			`{"id":"1","body":{"id":"2","file":"AAE="}}`, nil)
+		if err != nil || !strings.Contains(got.body, "\x00\x01") {
+			t.Errorf("%v, %q", err, got.body)
+		}
+	}
+}
