@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"maps"
 	"strings"
 )
 
@@ -11,6 +12,7 @@ type fieldSet struct {
 	list       []field
 	names      map[string]bool
 	required   map[string]bool
+	unwanted   map[string]bool // properties that were left out
 	additional *Node
 }
 
@@ -24,9 +26,11 @@ const maxAllOf = 100
 
 // fields flattens the schema at n.
 func (i *importer) fields(n *Node) (*fieldSet, error) {
-	set := &fieldSet{flat: true, names: map[string]bool{}, required: map[string]bool{}}
+	set := &fieldSet{flat: true, names: map[string]bool{}, required: map[string]bool{}, unwanted: map[string]bool{}}
 	visits := 0
 	err := i.flatten(n, set, &visits)
+	// Any of the schemas can require a property that another leaves out.
+	maps.DeleteFunc(set.required, func(name string, _ bool) bool { return set.unwanted[name] && !set.names[name] })
 	return set, err
 }
 
@@ -45,6 +49,7 @@ func (i *importer) flatten(n *Node, set *fieldSet, visits *int) error {
 			return err
 		}
 		if i.requests.isUnwanted(schema) {
+			set.unwanted[name] = true
 			continue
 		}
 		if set.names[name] { // Both schemas hold, and only allOf can say that.
@@ -55,9 +60,7 @@ func (i *importer) flatten(n *Node, set *fieldSet, visits *int) error {
 		set.names[name] = true
 	}
 	for _, name := range n.Get("required").Texts() {
-		if !i.requests.isUnwanted(n.At("properties", name)) {
-			set.required[name] = true
-		}
+		set.required[name] = true
 	}
 	branches := n.Get("allOf").Items()
 	if additional := n.Get("additionalProperties"); additional != nil && !additional.True() {

@@ -445,3 +445,21 @@ func TestServerVariablesMayBeNumbers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestReadOnlyPropertiesOfAnotherBranchAreNotRequired(t *testing.T) {
+	t.Parallel()
+	for name, schema := range map[string]string{
+		"flat":              "allOf: [{$ref: '#/components/schemas/Base'}, {type: object, required: [id, name], properties: {name: {type: string}}}]",
+		"beside allOf":      "allOf: [{$ref: '#/components/schemas/Base'}], required: [id, name], properties: {name: {type: string}}",
+		"one argument":      "minProperties: 1, allOf: [{$ref: '#/components/schemas/Base'}, {type: object, required: [id, name], properties: {name: {type: string}}}]",
+		"one, beside allOf": "minProperties: 1, allOf: [{$ref: '#/components/schemas/Base'}], required: [id, name], properties: {name: {type: string}}",
+	} {
+		s := open(t, openapi.Config{BaseURL: here, Spec: write(t, document("post", "/a",
+			"      requestBody: {required: true, content: {application/json: {schema: {"+schema+"}}}}\n")+
+			"components: {schemas: {Base: {type: object, properties: {id: {type: integer, readOnly: true}}}}}\n")})
+		input := string(tools(t, s)["op"].InputSchema)
+		if strings.Contains(input, `"id"`) || !strings.Contains(input, `"required":["name"]`) {
+			t.Errorf("%s: %s", name, input)
+		}
+	}
+}

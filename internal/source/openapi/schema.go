@@ -31,9 +31,12 @@ type schemas struct {
 	// unwantedMark is the mark of properties that are left out: readOnly in
 	// requests, writeOnly in answers.
 	unwantedMark string
-	defs         map[*Node]*definition
-	names        map[string]bool
-	pending      []*definition
+	// absent are the properties that the schemas around the current one leave out of the same
+	// object.
+	absent  map[string]bool
+	defs    map[*Node]*definition
+	names   map[string]bool
+	pending []*definition
 	// workLeft is the remaining budget; ended is the reason to stop earlier.
 	workLeft int
 	ended    func() error
@@ -197,6 +200,10 @@ var (
 // keywords copies the keywords of n. It leaves out a keyword with a value of the wrong kind,
 // because a validator would refuse the whole schema.
 func (s *schemas) keywords(n *Node, uses *[]*definition) (map[string]any, error) {
+	defer func(outer map[string]bool) { s.absent = outer }(s.absent)
+	if err := s.addAbsent(n); err != nil {
+		return nil, err
+	}
 	out := map[string]any{}
 	if err := s.nested(out, n, uses); err != nil {
 		return nil, err
@@ -241,7 +248,13 @@ func (s *schemas) keywords(n *Node, uses *[]*definition) (map[string]any, error)
 }
 
 func (s *schemas) nested(out map[string]any, n *Node, uses *[]*definition) error {
+	absent := s.absent
+	defer func() { s.absent = absent }()
 	for _, name := range schemaKeywords {
+		s.absent = nil
+		if slices.Contains(sameObject, name) {
+			s.absent = absent
+		}
 		if member := n.Get(name); member.Kind() == KindMap || member.Kind() == KindBool {
 			schema, err := s.schema(member, uses)
 			if err != nil {
@@ -254,6 +267,10 @@ func (s *schemas) nested(out map[string]any, n *Node, uses *[]*definition) error
 		}
 	}
 	for _, name := range schemaListKeywords {
+		s.absent = nil
+		if slices.Contains(sameObject, name) {
+			s.absent = absent
+		}
 		if n.Get(name).Kind() != KindList || n.Get(name).Len() == 0 {
 			continue
 		}
@@ -267,6 +284,7 @@ func (s *schemas) nested(out map[string]any, n *Node, uses *[]*definition) error
 		}
 		out[name] = list
 	}
+	s.absent = nil
 	for _, name := range schemaMapKeywords {
 		if n.Get(name).Kind() != KindMap {
 			continue
@@ -287,6 +305,45 @@ func (s *schemas) nested(out map[string]any, n *Node, uses *[]*definition) error
 	return nil
 }
 
+// sameObject are the keywords whose schemas apply to the same object as the one that has them.
+var sameObject = []string{"allOf", "anyOf", "oneOf", "if", "then", "else"}
+
+// addAbsent adds to s.absent the properties that n and the schemas in its allOf leave out, and
+// that none of them has. Any of these schemas can require such a property.
+func (s *schemas) addAbsent(n *Node) error {
+	if n.Get("allOf").Len() == 0 {
+		return nil
+	}
+	absent, present := map[string]bool{}, map[string]bool{}
+	pending := []*Node{n}
+	for visits := 0; len(pending) > 0 && visits < maxAllOf; visits++ {
+		n, err := s.set.Resolve(pending[0])
+		if err != nil {
+			return err
+		}
+		pending = pending[1:]
+		for name, schema := range n.Get("properties").Members() {
+			if err := s.spend(); err != nil {
+				return err
+			}
+			if s.isUnwanted(schema) {
+				absent[name] = true
+			} else {
+				present[name] = true
+			}
+		}
+		branches := n.Get("allOf").Items()
+		pending = append(pending, branches[:min(len(branches), maxAllOf)]...)
+	}
+	maps.DeleteFunc(absent, func(name string, _ bool) bool { return present[name] })
+	if len(absent) > 0 {
+		s.workLeft -= len(s.absent)
+		maps.Copy(absent, s.absent)
+		s.absent = absent
+	}
+	return nil
+}
+
 // isUnwanted checks the property itself and the target of its reference.
 func (s *schemas) isUnwanted(property *Node) bool {
 	if property.Get(s.unwantedMark).True() {
@@ -299,7 +356,10 @@ func (s *schemas) isUnwanted(property *Node) bool {
 // dropUnwanted removes the properties that were left out from the required ones.
 func (s *schemas) dropUnwanted(out map[string]any, n *Node) {
 	required := slices.DeleteFunc(n.Get("required").Texts(), func(name string) bool {
-		return s.isUnwanted(n.At("properties", name))
+		if property := n.At("properties", name); property != nil {
+			return s.isUnwanted(property)
+		}
+		return s.absent[name]
 	})
 	if _, kept := out["required"]; kept {
 		out["required"] = slices.Compact(slices.Sorted(slices.Values(required)))
