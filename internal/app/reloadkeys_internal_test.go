@@ -3,7 +3,11 @@ package app
 import (
 	"crypto/rand"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -76,6 +80,8 @@ func another(t reflect.Type, before reflect.Value) reflect.Value {
 		}
 	case reflect.Pointer:
 		out.Set(reflect.New(t.Elem()))
+	case reflect.Interface:
+		out.Set(reflect.ValueOf("changed"))
 	default:
 		panic("a config has no " + t.String())
 	}
@@ -171,5 +177,71 @@ func TestAReloadAppliesEachKeyOrNamesIt(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// A part that is opened with the room's first config, a.config, has that one until a restart,
+// unless apply gives it the new one. Such a key must be named as one that needs a restart.
+func TestWhatIsReadAtTheStartOnlyNeedsARestart(t *testing.T) {
+	t.Parallel()
+	applied := map[string]bool{"approvals.ttl": true, "approvals.session": true, "limits": true, "secrets": true, "code.egress": true}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			names, ok := readOfFirstConfig(n)
+			if ok {
+				read[strings.Join(names, ".")] = true
+			}
+			return !ok
+		})
+	}
+	if len(read) < 8 {
+		t.Errorf("only %v are read of the first config", slices.Sorted(maps.Keys(read)))
+	}
+	for names := range read {
+		c := config.Default()
+		at, key := reflect.ValueOf(c).Elem(), ""
+		for name := range strings.SplitSeq(names, ".") {
+			f, ok := at.Type().FieldByName(name)
+			if !ok || strings.Count(key, ".") > 0 { // a method of the section, or a part of a key
+				break
+			}
+			yaml, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			at, key = at.FieldByIndex(f.Index), strings.TrimPrefix(key+"."+yaml, ".")
+		}
+		eachLeaf(at, key, func(leaf string, changed bool) {
+			section, rest, _ := strings.Cut(leaf, ".")
+			rest, _, _ = strings.Cut(rest, ".")
+			if changed && !applied[section] && !applied[section+"."+rest] && len(c.NeedsRestart(config.Default())) == 0 {
+				t.Errorf("%s is read at the start only, and is not named as a key that needs a restart", leaf)
+			}
+		})
+	}
+}
+
+// readOfFirstConfig returns the names after a.config in an expression such as
+// a.config.Releases.Proposals.
+func readOfFirstConfig(n ast.Node) (names []string, ok bool) {
+	for {
+		s, isSelector := n.(*ast.SelectorExpr)
+		if !isSelector {
+			return nil, false
+		}
+		if x, isName := s.X.(*ast.Ident); isName {
+			return names, x.Name == "a" && s.Sel.Name == "config" && len(names) > 0
+		}
+		names = append([]string{s.Sel.Name}, names...)
+		n = s.X
 	}
 }

@@ -13,7 +13,7 @@ func TestEachKeyCountsAtOnceOrIsNamed(t *testing.T) {
 	t.Parallel()
 	atOnce := []string{
 		"approvals", "builtin", "cli", "code.egress", "egress", "expose", "limits", "policy", "receipts.keep", "receipts.must",
-		"releases", "search", "sets", "secrets.scopes", "secrets.stores", "secrets.ttl", "secrets.variables", "sources", "tools",
+		"releases.conflict", "releases.environments", "releases.gates", "releases.packages", "releases.rollback", "search", "sets", "secrets.scopes", "secrets.stores", "secrets.ttl", "secrets.variables", "sources", "tools",
 	}
 	for _, section := range keysOf(reflect.TypeFor[Config](), "", nil) {
 		field := fieldOf(reflect.TypeFor[Config](), section)

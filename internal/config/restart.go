@@ -10,7 +10,7 @@ import (
 // restart. liveKeys are the keys of these sections that take effect at once.
 var (
 	restartSections = []string{"server", "store", "code", "receipts", "results", "artifacts"}
-	restartKeys     = []string{"secrets.key"}
+	restartKeys     = []string{"secrets.key", "releases.proposals"}
 	liveKeys        = []string{"code.egress", "receipts.keep", "receipts.must"}
 )
 
