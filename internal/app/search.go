@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type semanticSearch struct {
 	name    string
 	entry   embed.Entry
 	wait    time.Duration // as in the config
+	egress  config.Egress // of the connections
 	service *embed.Service
 	indexer *embed.Indexer
 	wake    chan struct{}
@@ -95,7 +97,7 @@ func (a *App) applySearch(c *config.Config) error {
 	a.searchMu.Lock()
 	defer a.searchMu.Unlock()
 	old := a.semantic
-	if old != nil && ok && old.entry == entry && old.name == name && old.wait == c.Search.Wait {
+	if old != nil && ok && old.entry == entry && old.name == name && old.wait == c.Search.Wait && reflect.DeepEqual(old.egress, c.Egress) {
 		a.setSemantic(old, c)
 		return nil
 	}
@@ -167,7 +169,7 @@ func (a *App) newSemanticSearch(name string, entry embed.Entry, c *config.Config
 		return nil, err
 	}
 	return &semanticSearch{
-		name: name, entry: entry, wait: c.Search.Wait, service: service, wake: make(chan struct{}, 1), stop: func() {},
+		name: name, entry: entry, wait: c.Search.Wait, egress: c.Egress, service: service, wake: make(chan struct{}, 1), stop: func() {},
 		indexer: &embed.Indexer{Service: service, File: embed.File{Path: VectorsPath(a.home)}, Texts: a.catalog.Texts, Set: a.catalog.SetVectors},
 	}, nil
 }

@@ -113,3 +113,50 @@ func TestADamagedFileOfEmbeddersLeavesSearchesByWordsThatSaySo(t *testing.T) {
 		t.Errorf("found %+v, log %s", found, log.String())
 	}
 }
+
+// A change of egress applies to the embedder, too.
+func TestAReloadOfEgressCountsForTheEmbedder(t *testing.T) {
+	t.Parallel()
+	home, file := t.TempDir(), filepath.Join(t.TempDir(), "toolroom.yaml")
+	known, err := embed.LoadRegistry(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := known.Add("thinker", embed.Entry{Kind: embed.Ollama, URL: thinker(t), Model: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := known.Save(home); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := app.Open(t.Context(), app.Options{Home: home, ConfigFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := app.Register(r, "a:payable", "List invoices.", says("x")); err != nil {
+		t.Fatal(err)
+	}
+	service, err := r.Embedder(known.Embedders["thinker"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer service.Close()
+	if err := r.EmbedTools(t.Context(), service, func(embed.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	if found := r.Search(toolroom.Identity{}, "bill", catalog.SearchOptions{}); found.Note != "" || len(found.Hits) != 1 {
+		t.Fatalf("before: %+v", found)
+	}
+	if err := os.WriteFile(file, []byte("egress: {deny: [127.0.0.1]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.ReloadFile(); err != nil {
+		t.Fatal(err)
+	}
+	if found := r.Search(toolroom.Identity{}, "another bill", catalog.SearchOptions{}); !strings.Contains(found.Note, "egress.deny contains") {
+		t.Errorf("the embedder was asked although egress denies it: %+v", found)
+	}
+}
