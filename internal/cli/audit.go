@@ -312,6 +312,9 @@ func (a *cli) auditPruneCommand() *cobra.Command {
 			if at.IsZero() {
 				return usage("toolroom audit prune --before 2160h", "--before TIME is required")
 			}
+			if at.After(time.Now()) {
+				return usage("all receipts: toolroom audit prune --before 0s", "--before %s is in the future", before)
+			}
 			n, err := r.PruneReceipts(ctx, at)
 			if err != nil {
 				return err

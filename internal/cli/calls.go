@@ -345,7 +345,7 @@ func warningLines(warnings []toolroom.Warning) string {
 }
 
 func (a *cli) callsVerifyCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:     "verify",
 		Short:   "Verify that no receipt was changed or removed",
 		Example: "  toolroom calls verify",
@@ -354,4 +354,6 @@ func (a *cli) callsVerifyCommand() *cobra.Command {
 			return a.verifyHome(ctx, r, "", "")
 		}),
 	}
+	a.jsonFlag(c, "print JSON")
+	return c
 }

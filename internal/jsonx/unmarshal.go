@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,19 +29,20 @@ func unmarshal(data []byte, v any, limits Limits, known bool) error {
 	if limits = limits.withDefaults(); len(data) > limits.Bytes {
 		return Check(data, limits) // says so
 	}
-	if err := checkAs(bytes.Trim(data, " \t\r\n"), reflect.TypeOf(v), limits); err != nil {
+	if err := checkAs(bytes.Trim(data, " \t\r\n"), reflect.TypeOf(v), limits, known); err != nil {
 		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if known {
-		decoder.DisallowUnknownFields()
+		decoder.DisallowUnknownFields() // below the depth that checkAs reads
 	}
 	return decoder.Decode(v)
 }
 
 // checkAs refuses a value that cannot be decoded into a t in one way alone. Each
-// level takes one off the depth that limits leave.
-func checkAs(value []byte, t reflect.Type, limits Limits) error {
+// level takes one off the depth that limits leave. known refuses members that are no
+// field of their struct, too.
+func checkAs(value []byte, t reflect.Type, limits Limits, known bool) error {
 	for t != nil && t.Kind() == reflect.Pointer && !decodesItself(t) {
 		t = t.Elem()
 	}
@@ -56,14 +59,14 @@ func checkAs(value []byte, t reflect.Type, limits Limits) error {
 	inner.Depth--
 	switch kind := t.Kind(); {
 	case value[0] == '{' && (kind == reflect.Struct || kind == reflect.Map):
-		return checkObject(value, t, inner)
+		return checkObject(value, t, inner, known)
 	case value[0] == '[' && (kind == reflect.Slice || kind == reflect.Array):
 		var elements []json.RawMessage
 		if json.Unmarshal(value, &elements) != nil {
 			return Check(value, limits)
 		}
 		for i, one := range elements {
-			if err := checkAs(one, t.Elem(), inner); err != nil {
+			if err := checkAs(one, t.Elem(), inner, known); err != nil {
 				return fmt.Errorf("in element %d: %w", i, err)
 			}
 		}
@@ -72,7 +75,7 @@ func checkAs(value []byte, t reflect.Type, limits Limits) error {
 	return Check(value, limits)
 }
 
-func checkObject(object []byte, t reflect.Type, inner Limits) error {
+func checkObject(object []byte, t reflect.Type, inner Limits, known bool) error {
 	members, err := Members(object)
 	if err != nil {
 		return err
@@ -89,8 +92,11 @@ func checkObject(object []byte, t reflect.Type, inner Limits) error {
 		} else if of, err = fieldOf(t, m.Name); err != nil {
 			return err
 		}
-		if err := checkAs(m.Value, of, inner); err != nil {
+		if err := checkAs(m.Value, of, inner, known); err != nil {
 			return fmt.Errorf("in %q: %w", shorten(m.Name), err)
+		}
+		if of == nil && known && t.Kind() == reflect.Struct {
+			return fmt.Errorf("unknown field %q: the fields are %s", shorten(m.Name), fieldNames(t))
 		}
 	}
 	return nil
@@ -111,6 +117,11 @@ func fieldOf(t reflect.Type, name string) (reflect.Type, error) {
 	return nil, nil
 }
 
+// fieldNames lists the fields of a struct for an error.
+func fieldNames(t reflect.Type) string {
+	return strings.Join(slices.Sorted(maps.Keys(fieldsOf(t))), ", ")
+}
+
 var rawMessage = reflect.TypeFor[json.RawMessage]()
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -119,13 +130,13 @@ func decodesItself(t reflect.Type) bool {
 	return t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler)
 }
 
-// known keeps the fields of types: reflection costs more than reading.
-var known sync.Map // reflect.Type to map[string]reflect.Type
+// knownTypes keeps the fields of types: reflection costs more than reading.
+var knownTypes sync.Map // reflect.Type to map[string]reflect.Type
 
 // fieldsOf returns the types of a struct's fields by their names in JSON, those of
 // embedded structs among them.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
-	if fields, ok := known.Load(t); ok {
+	if fields, ok := knownTypes.Load(t); ok {
 		return fields.(map[string]reflect.Type)
 	}
 	fields := map[string]reflect.Type{}
@@ -143,7 +154,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 			fields[name] = f.Type
 		}
 	}
-	known.Store(t, fields)
+	knownTypes.Store(t, fields)
 	return fields
 }
 
