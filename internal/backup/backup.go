@@ -44,7 +44,8 @@ type Manifest struct {
 	// Config is the path of the config; empty if there was none.
 	Config string `json:"config,omitempty"`
 	// Missing are the files that the config names and that the archive lacks, because they are
-	// not below the config's folder.
+	// not below the config's folder, or are hidden there: Restore writes no hidden files, which
+	// could be those of a shell or of another program.
 	Missing []string `json:"left,omitempty"`
 }
 
@@ -120,7 +121,7 @@ func Write(ctx context.Context, file string, from Source, force bool) (_ Manifes
 	})
 	for _, f := range from.Files {
 		rel, err := filepath.Rel(filepath.Dir(from.Config), f)
-		if err != nil || !filepath.IsLocal(rel) {
+		if err != nil || !filepath.IsLocal(rel) || isHidden(path.Join(configFolder, filepath.ToSlash(rel))) {
 			m.Missing = append(m.Missing, f)
 			continue
 		}
@@ -138,6 +139,9 @@ func Write(ctx context.Context, file string, from Source, force bool) (_ Manifes
 	}
 	return m, os.Rename(out.Name(), file)
 }
+
+// isHidden reports whether a path in an archive has a name with a dot at its beginning.
+func isHidden(name string) bool { return strings.Contains(name, "/.") }
 
 // writer writes files to an archive.
 type writer struct {

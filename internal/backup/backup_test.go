@@ -279,3 +279,35 @@ func TestADatabaseOutsideOfTheHomeIsKeptWhenItIsReplaced(t *testing.T) {
 		}
 	}
 }
+
+// Restore writes no hidden files, so Write says that it leaves them out. The config is the
+// exception: who restores it says where it goes.
+func TestABackupWithHiddenFilesCanBeRestored(t *testing.T) {
+	t.Parallel()
+	home, folder := t.TempDir(), t.TempDir()
+	config, spec := filepath.Join(folder, ".toolroom.yaml"), filepath.Join(folder, ".specs", "api.yaml")
+	if err := os.Mkdir(filepath.Dir(spec), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{config, spec} {
+		if err := os.WriteFile(f, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := backup.Source{
+		Home: home, Store: filepath.Join(home, "toolroom.db"), Config: config, Files: []string{spec},
+		Snapshot: func(_ context.Context, path string) error { return os.WriteFile(path, []byte("copy"), 0o600) },
+	}
+	file := filepath.Join(t.TempDir(), "b.tar.gz")
+	m, err := backup.Write(t.Context(), file, from, false)
+	if err != nil || len(m.Missing) != 1 || m.Missing[0] != spec {
+		t.Fatalf("left out: %v, %v", m.Missing, err)
+	}
+	place := filepath.Join(t.TempDir(), "toolroom.yaml")
+	if _, err := backup.Restore(t.Context(), file, backup.Target{Home: filepath.Join(t.TempDir(), "home"), Config: place, Check: fine}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(place); err != nil {
+		t.Error(err)
+	}
+}

@@ -212,7 +212,7 @@ func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 			break
 		}
 		if err == nil {
-			err = extract(root, head, in)
+			err = extract(root, head, in, path.Join(configFolder, filepath.Base(m.Config)))
 		}
 		if err != nil {
 			return m, damagedError(err)
@@ -233,13 +233,15 @@ func damagedError(err error) error {
 		WithCLIHint("use another backup")
 }
 
-func extract(root *os.Root, head *tar.Header, in io.Reader) error {
+// extract unpacks an entry. Config is the path of the config in the archive. It may be hidden,
+// because the caller says where it goes.
+func extract(root *os.Root, head *tar.Header, in io.Reader, config string) error {
 	name := path.Clean(head.Name)
 	top, _, _ := strings.Cut(name, "/")
 	if !filepath.IsLocal(name) || !slices.Contains([]string{homeFolder, storeFolder, configFolder}, top) {
 		return fmt.Errorf("it contains %q", head.Name)
 	}
-	if top == configFolder && strings.Contains(name, "/.") {
+	if top == configFolder && isHidden(name) && name != config {
 		return fmt.Errorf("it contains the hidden file %q", head.Name)
 	}
 	if name == top && head.Typeflag != tar.TypeDir {

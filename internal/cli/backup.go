@@ -60,7 +60,11 @@ readable by you alone: keep it as safe as the home.`,
 					a.screen.say("The key of the secrets is not in the backup: secrets.key names it.")
 				}
 				for _, left := range m.Missing {
-					a.screen.say("not in the backup: %s, which is not below the folder of the config", left)
+					why := "not below the folder of the config"
+					if rel, err := filepath.Rel(filepath.Dir(m.Config), left); err == nil && filepath.IsLocal(rel) {
+						why = "hidden"
+					}
+					a.screen.say("not in the backup: %s, which is %s", left, why)
 				}
 				return a.screen.printf("wrote %s (%s)\n", args[0], formatSize(info.Size()))
 			})
