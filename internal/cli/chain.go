@@ -15,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/yamldate"
 )
 
 func (a *cli) chainCommand() *cobra.Command {
@@ -177,8 +178,13 @@ func (d *duration) UnmarshalText(text []byte) error {
 // parseSteps parses a list of steps in JSON or YAML.
 func parseSteps(data []byte) ([]toolroom.Step, error) {
 	if jsonx.Check(data, jsonx.Limits{Bytes: maxDocument}) != nil {
+		var tree yaml.Node
 		var doc any
-		err := yaml.Unmarshal(data, &doc)
+		err := yaml.Unmarshal(data, &tree)
+		if err == nil {
+			yamldate.Keep(&tree)
+			err = tree.Decode(&doc)
+		}
 		if err == nil {
 			data, err = jsonx.Marshal(doc)
 		}

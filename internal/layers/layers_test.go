@@ -26,7 +26,7 @@ var order = []struct {
 	{name: "core types", packages: []string{""}},
 	{name: "panics as errors", packages: []string{"internal/panics"}},
 	{name: "identities", packages: []string{"internal/identity"}},
-	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/nearest", "internal/reserved", "internal/pattern", "internal/deadline", "internal/atomicfile", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible"}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/nearest", "internal/reserved", "internal/pattern", "internal/deadline", "internal/atomicfile", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible", "internal/yamldate"}},
 	{name: "the Model Context Protocol", packages: []string{"mcp/..."}},
 	{name: "embedders", packages: []string{"internal/embed"}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},

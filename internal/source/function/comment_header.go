@@ -31,9 +31,7 @@ func readCommentHeader(file, source string) (Manifest, error) {
 	if strings.TrimSpace(text) == "" {
 		return m, fileError(file, first, 1, "the header has no keys", `write them in the comment's next lines, indented further than "toolroom:"`)
 	}
-	d := yaml.NewDecoder(strings.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&m); err != nil {
+	if err := decodeYAML(text, &m); err != nil {
 		line, message := first, strings.Join(strings.Fields(err.Error()), " ")
 		if at := yamlLine.FindStringSubmatch(message); at != nil {
 			below, _ := strconv.Atoi(at[1]) // digits

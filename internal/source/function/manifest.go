@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/internal/yamldate"
 )
 
 // ManifestFile is the name of a folder's manifest.
@@ -87,13 +88,21 @@ type ManifestCase struct {
 // readYAML reads tool.yaml.
 func readYAML(text string) (Manifest, error) {
 	var m Manifest
-	d := yaml.NewDecoder(strings.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&m); err != nil && strings.TrimSpace(text) != "" {
+	if err := decodeYAML(text, &m); err != nil && strings.TrimSpace(text) != "" {
 		return m, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %s", ManifestFile, yamlNoise.Replace(strings.Join(strings.Fields(err.Error()), " "))).
 			WithHint("see docs/tools.md for the fields of %s", ManifestFile)
 	}
 	return m, nil
+}
+
+// decodeYAML decodes the first document of a text. Keys must be those of m.
+func decodeYAML(text string, m *Manifest) error {
+	var tree yaml.Node
+	if err := yaml.NewDecoder(strings.NewReader(text)).Decode(&tree); err != nil {
+		return err
+	}
+	yamldate.Keep(&tree)
+	return tree.Load(m, yaml.WithKnownFields())
 }
 
 // pythonHeader matches a block of PEP 723.

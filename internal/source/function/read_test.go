@@ -138,3 +138,26 @@ func TestADefaultOfNullFitsATypeWithNull(t *testing.T) {
 		}
 	}
 }
+
+// A date in YAML is the text that is written, as in JSON.
+func TestDatesOfManifestsStayTexts(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]map[string]string{
+		"tool.yaml": {"a.py": "def a(): pass\n", "tool.yaml": "file: a.py\nconfig: {since: 2026-01-31}\ncases: [{tool: a, name: x, arguments: {day: 2026-01-31, at: 2026-01-31T10:00:00Z}, expect: 2026-01-31}]\n"},
+		"a header":  {"a.js": "// toolroom:\n//   config: {since: 2026-01-31}\n//   cases: [{tool: a, name: x, arguments: {day: 2026-01-31, at: 2026-01-31T10:00:00Z}, expect: 2026-01-31}]\nexport function a() {}\n"},
+	} {
+		file := "a.py"
+		if name != "tool.yaml" {
+			file = "a.js"
+		}
+		c, err := function.Read(files, file)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := json.Marshal([]any{c.Manifest.Config, c.Manifest.Cases[0].Arguments, c.Manifest.Cases[0].Expect})
+		if want := `[{"since":"2026-01-31"},{"at":"2026-01-31T10:00:00Z","day":"2026-01-31"},"2026-01-31"]`; err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
+		}
+	}
+}
