@@ -112,7 +112,7 @@ func (r *Room) Home() string { return r.app.Home() }
 // work ends with ctx or Close. Idle sandboxes end with Close.
 func (r *Room) Start(ctx context.Context) { r.app.Start(ctx) }
 
-// Package serve serves what implements a room, which is no part of the public face.
+// init gives package serve access to the app behind a room, which the public API hides.
 func init() { app.OfRoom = func(r any) *app.App { return r.(*Room).app } }
 
 // RunHelper runs this program as a helper process, if a room has started it as one: as a

@@ -24,7 +24,7 @@ func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error
 		if name == nil || proc.Alive(name[1]) {
 			continue
 		}
-		if info, err := e.Info(); err != nil || !proc.Ours(info) {
+		if info, err := e.Info(); err != nil || !proc.IsOwnFolder(info) {
 			continue
 		}
 		folder := filepath.Join(d.o.Work, e.Name())

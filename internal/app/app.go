@@ -302,7 +302,7 @@ func (a *App) openParts(ctx context.Context) error {
 	a.receipts = &receiptLog{Receipts: a.recorder, secrets: a.redactor}
 	a.openLearner()
 	a.receipts.Watch(a.learnFrom)
-	a.catalog = catalog.New(catalog.Options{Learner: configuredLearner{a}, Reserved: reserved.Check, Off: offHint, Shared: a.logShared, Selector: selector(a.o.Select)})
+	a.catalog = catalog.New(catalog.Options{Learner: configuredLearner{a}, Reserved: reserved.Check, MissingHint: offHint, Shared: a.logShared, Selector: selector(a.o.Select)})
 	a.runner = run.New(run.Options{
 		Catalog:    a.catalog,
 		Policy:     &a.policy,

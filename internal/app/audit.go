@@ -31,7 +31,7 @@ func (a *App) VerifyReceipts(ctx context.Context) (int64, error) {
 		if err != nil {
 			return err
 		}
-		return receipt.Trust(key.Public(), c)
+		return receipt.VerifyCheckpoint(key.Public(), c)
 	})
 	if err == nil {
 		err = a.receiptHead.Check(ctx, a.store)

@@ -30,7 +30,7 @@ func (a *App) Start(ctx context.Context) {
 		a.stop = stop
 	}
 	a.mu.Unlock()
-	a.approvals.KeepOnceDone(ctx.Done())
+	a.approvals.KeepQuestionsAfter(ctx.Done())
 	for _, m := range a.allManagers() {
 		m.listUntilSuccess()
 	}
@@ -39,7 +39,7 @@ func (a *App) Start(ctx context.Context) {
 	a.background.Go(func() { a.worker.Run(ctx) })
 	a.background.Go(func() { a.schedules.Run(ctx) })
 	a.background.Go(func() {
-		approval.NewHook(approval.HookOptions{Approvals: a.approvals, Hooks: a.webhooks, Redact: a.redactor.Redact, Log: a.log}).Run(ctx)
+		approval.NewNotifier(approval.NotifierOptions{Approvals: a.approvals, Hooks: a.webhooks, Redact: a.redactor.Redact, Log: a.log}).Run(ctx)
 	})
 	a.background.Go(func() {
 		every(ctx, sweepPeriod, func() { panics.Log(a.log, "removing what has expired", func() { a.removeExpired(ctx) }) })

@@ -131,7 +131,7 @@ func (a *App) pastArguments(ctx context.Context, tool string, since time.Time) (
 	}
 	past := map[string][]json.RawMessage{}
 	for _, one := range list {
-		if !receipt.Extra(one.Surface) && len(one.Arguments) > 0 {
+		if !receipt.OutsideMetrics(one.Surface) && len(one.Arguments) > 0 {
 			who := one.Identity.String()
 			past[who] = append(past[who], one.Arguments)
 		}
@@ -174,7 +174,7 @@ func (s *servedVersions) refresh(ctx context.Context) error {
 		}
 	}
 	for _, c := range table.ServedOutsideProd() {
-		show(c, true, s.room.catalog.RegisterElsewhere)
+		show(c, true, s.room.catalog.RegisterOutsideProd)
 	}
 	var variants []*catalog.Entry
 	for c := range table.Served() {

@@ -104,8 +104,8 @@ func newManager(m *sourceManager) *sourceManager {
 	if n, ok := source.As[source.Notifier](m.src); ok {
 		n.Notify(source.Events{
 			ToolsChanged:    func() { m.startListing(true) },
-			ResourceChanged: func(uri string, params json.RawMessage) { m.library.Updated(m.name, uri, params) },
-			Notified:        func(n source.Notification) { m.library.Notified(m.name, n) },
+			ResourceChanged: func(uri string, params json.RawMessage) { m.library.ReportUpdate(m.name, uri, params) },
+			Notified:        func(n source.Notification) { m.library.ForwardNotification(m.name, n) },
 		})
 	}
 	return m

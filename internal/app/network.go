@@ -58,7 +58,7 @@ func (a *App) starterWithRules(j *netjail.Jail) func(proc.Spec, []toolroom.Effec
 		if len(rules) == 0 && j.HostNetwork {
 			return proc.Start(s)
 		}
-		under, err := j.Under(rules, restrict.View{Path: a.searchPath(), Scratch: a.tempFolder()})
+		under, err := j.WithRules(rules, restrict.View{Path: a.searchPath(), Scratch: a.tempFolder()})
 		if err != nil {
 			return nil, err
 		}

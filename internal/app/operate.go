@@ -23,7 +23,7 @@ func (a *App) RecordAdmin(ctx context.Context, what string, arguments any, who t
 	if err != nil {
 		return err
 	}
-	rec := &receipt.Draft{Called: text, Receipt: toolroom.Receipt{
+	rec := &receipt.Draft{RawArguments: text, Receipt: toolroom.Receipt{
 		ID: "call_" + strings.ToLower(rand.Text()[:16]), Tool: "toolroom:" + what, Surface: receipt.SurfaceAdmin, Identity: who,
 		Arguments: text, Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Started: time.Now().UTC(),
 	}}

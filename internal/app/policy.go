@@ -201,7 +201,7 @@ func (a *App) addGrant(ctx context.Context, e *policy.Explanation, tool *toolroo
 	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
 		question.Digest = approval.CallDigest(tool, cmp.Or(of.Environment, who.Environment), canonical, nil, who)
 	}
-	grant, err := a.approvals.Granted(ctx, question)
+	grant, err := a.approvals.FindGrant(ctx, question)
 	if err != nil || grant == nil {
 		return err
 	}

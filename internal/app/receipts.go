@@ -31,7 +31,7 @@ func (a *App) openRecorder(ctx context.Context) error {
 				return a.resolver.ExpandAll(ctx, a.Config().Receipts.OTLP.Headers)
 			},
 		})
-		o.Written = a.receiptCollector.Write
+		o.OnStored = a.receiptCollector.Write
 	case config.LogStdout:
 		if a.o.Receipts != nil {
 			a.receiptLines = receipt.LinesTo(a.o.Receipts, a.log)
@@ -43,9 +43,9 @@ func (a *App) openRecorder(ctx context.Context) error {
 		}
 	}
 	if a.receiptLines != nil {
-		o.Written = a.receiptLines.Write
+		o.OnStored = a.receiptLines.Write
 	}
-	o.LeftOut = func(n int) {
+	o.OnDropped = func(n int) {
 		a.log.Warn("receipts can be written again; the receipts of some refused calls are lost", "calls", n)
 	}
 	o.Sync = a.mustSync
@@ -55,7 +55,7 @@ func (a *App) openRecorder(ctx context.Context) error {
 	}
 	a.recoverReceipts(ctx)
 	o.Journal = receipt.NewJournal(a.journalFolder(), a.owner)
-	o.Failed = func(err error) {
+	o.OnError = func(err error) {
 		a.log.Error("the receipt journal is unavailable; calls wait for the store", "error", err)
 	}
 	a.recorder = receipt.NewRecorder(a.store, o)
@@ -124,7 +124,7 @@ func (r *receiptLog) Append(ctx context.Context, rec *receipt.Draft) error {
 		w.see(&rec.Receipt)
 	}
 	if clean := r.redacted(&rec.Receipt); clean != &rec.Receipt {
-		rec = &receipt.Draft{Receipt: *clean, Called: rec.Called, Refused: rec.Refused}
+		rec = &receipt.Draft{Receipt: *clean, RawArguments: rec.RawArguments, Refused: rec.Refused}
 	}
 	return r.Receipts.Append(ctx, rec)
 }

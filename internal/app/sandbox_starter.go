@@ -57,7 +57,7 @@ func (st *sandboxStarter) startWithRules(caller context.Context, s proc.Spec, ru
 	if err != nil {
 		return nil, err
 	}
-	return proc.Of(p, stdin, stdout), nil
+	return proc.Wrap(p, stdin, stdout), nil
 }
 
 // engine returns the engine of the sandbox's driver.

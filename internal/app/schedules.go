@@ -17,8 +17,8 @@ import (
 func (a *App) newSchedules() *schedule.Service {
 	return schedule.New(schedule.Options{
 		Store: a.store, Jobs: a.store, Taints: a.store, Log: a.log,
-		On:      func() bool { return a.Config().Builtin.On("cron", a.o.Workspace != "") },
-		Allowed: a.withValidToken, Check: a.checkScheduled, Queued: a.worker.Wake,
+		Enabled:         func() bool { return a.Config().Builtin.On("cron", a.o.Workspace != "") },
+		CurrentIdentity: a.withValidToken, Check: a.checkScheduled, OnQueued: a.worker.Wake,
 	})
 }
 

@@ -154,7 +154,7 @@ sources:
 			t.Errorf("session %s: %v", session, result.Err())
 		}
 	}
-	if _, err := r.Parts().Artifacts.Read(taint.InSession(t.Context(), "seven"), "ann", handle, artifact.ReadOptions{}); err != nil {
+	if _, err := r.Parts().Artifacts.Read(taint.WithSession(t.Context(), "seven"), "ann", handle, artifact.ReadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if result := r.Run(t.Context(), toolroom.Call{Tool: "mail:send", Session: "seven", Identity: ann}); toolroom.CodeOf(result.Err()) != toolroom.CodeDenied {

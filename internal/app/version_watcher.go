@@ -145,7 +145,7 @@ func (w *versionWatcher) judgeVersion(ctx context.Context, one watchedVersion, e
 
 // onServed records a call of a released tool, and starts its shadow if there is one.
 func (w *versionWatcher) onServed(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result) {
-	if receipt.Extra(call.Surface) {
+	if receipt.OutsideMetrics(call.Surface) {
 		return
 	}
 	environment, table, id := cmp.Or(call.Environment, release.Prod), w.room.servedVersions.table.Load(), tool.ID.Unversioned().String()
@@ -255,7 +255,7 @@ func (a *App) observe(ctx context.Context, tool, environment string, version int
 func (a *App) observations(ctx context.Context, q toolroom.ReceiptQuery, first bool) ([]release.Observation, error) {
 	var all []release.Observation
 	err := a.ReceiptSamples(ctx, q, func(one receipt.Sample) bool {
-		if receipt.Extra(one.Surface) || one.Status == toolroom.StatusDenied || one.Status == toolroom.StatusCancelled {
+		if receipt.OutsideMetrics(one.Surface) || one.Status == toolroom.StatusDenied || one.Status == toolroom.StatusCancelled {
 			return true
 		}
 		all = append(all, release.Observation{
@@ -277,7 +277,7 @@ func (a *App) recordRelease(ctx context.Context, e release.Entry, v *release.Ver
 		a.log.Error("cannot record a release", "error", err)
 		return
 	}
-	rec := &receipt.Draft{Called: arguments, Receipt: toolroom.Receipt{
+	rec := &receipt.Draft{RawArguments: arguments, Receipt: toolroom.Receipt{
 		ID: fmt.Sprintf("%s_%s_%d", e.Action, strings.NewReplacer(":", "_").Replace(e.Tool), e.Time.UnixNano()), Tool: e.Tool,
 		Surface: receipt.SurfaceRelease, Identity: toolroom.Identity{Subject: e.Who}, Environment: e.Environment,
 		Arguments: arguments, Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Preview: e.Summary(), Started: e.Time,

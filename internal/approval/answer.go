@@ -38,25 +38,25 @@ func voter(a toolroom.Answer) string {
 // already approved, approval_expired if it has expired, and denied if this person
 // may not answer.
 func Decide(a *toolroom.Approval, answer toolroom.Answer, now time.Time) error {
-	Settle(a, now)
+	ExpireIfDue(a, now)
 	switch a.State {
 	case toolroom.ApprovalPending:
 	case toolroom.ApprovalExpired:
-		return expired(a)
+		return errExpired(a)
 	case toolroom.ApprovalCancelled:
-		return fail(a, toolroom.CodeConflict, "was cancelled together with its call", "no answer is needed any more")
+		return newError(a, toolroom.CodeConflict, "was cancelled together with its call", "no answer is needed any more")
 	default:
-		return fail(a, toolroom.CodeConflict, fmt.Sprintf("was already %s by %s", a.State, by(a)), "a decision is final; repeat the call to ask again")
+		return newError(a, toolroom.CodeConflict, fmt.Sprintf("was already %s by %s", a.State, deciderOf(a)), "a decision is final; repeat the call to ask again")
 	}
 	if answer.Scope == "" {
 		answer.Scope = toolroom.ScopeOnce
 	}
-	if err := permits(a, answer); err != nil {
+	if err := checkAnswer(a, answer); err != nil {
 		return err
 	}
 	for _, v := range a.Votes {
 		if answer.Approve && v.Voter == voter(answer) {
-			return fail(a, toolroom.CodeConflict, fmt.Sprintf("already has an answer from %s, and needs %d people", v.Voter, a.People), "another person must approve as well")
+			return newError(a, toolroom.CodeConflict, fmt.Sprintf("already has an answer from %s, and needs %d people", v.Voter, a.People), "another person must approve as well")
 		}
 	}
 	vote := toolroom.Vote{Approve: answer.Approve, By: answer.By, Voter: voter(answer), Comment: answer.Comment, Time: now}

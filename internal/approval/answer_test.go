@@ -191,7 +191,7 @@ func TestAQuestionOfACallThatWasGivenUpIsClosed(t *testing.T) {
 		answer(t, service, shared.ID, toolroom.Answer{Approve: true})
 
 		done := make(chan struct{})
-		service.KeepOnceDone(done)
+		service.KeepQuestionsAfter(done)
 		close(done)
 		kept := request(t, service, "kept")
 		if err := service.Abandon(t.Context(), kept.ID); err != nil || state(kept.ID) != toolroom.ApprovalPending {

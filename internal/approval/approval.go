@@ -12,9 +12,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Settle marks a pending approval as expired if its time is over at now. Stores
+// ExpireIfDue marks a pending approval as expired if its time is over at now. Stores
 // apply it to every approval that they return.
-func Settle(a *toolroom.Approval, now time.Time) {
+func ExpireIfDue(a *toolroom.Approval, now time.Time) {
 	if a.State == toolroom.ApprovalPending && !now.Before(a.Expires) {
 		a.State = toolroom.ApprovalExpired
 	}
@@ -33,21 +33,21 @@ func IsOpen(a *toolroom.Approval, now time.Time) bool {
 // approved or was approved too long ago. A decline is reported each time it is
 // used by its id, but only once to a repeat of the call.
 func Use(a *toolroom.Approval, now time.Time) error {
-	Settle(a, now)
+	ExpireIfDue(a, now)
 	switch {
 	case a.State == toolroom.ApprovalDeclined:
 		if a.Used.IsZero() {
 			a.Used = now
 		}
-		return declined(a)
+		return errDeclined(a)
 	case !a.Used.IsZero():
-		return fail(a, toolroom.CodeConflict, "has already been used", "an approval can be used once; repeat the call to ask again")
+		return newError(a, toolroom.CodeConflict, "has already been used", "an approval can be used once; repeat the call to ask again")
 	case a.State == toolroom.ApprovalPending:
-		return fail(a, toolroom.CodeApprovalRequired, "has not been answered yet", "answer it with: toolroom approve "+a.ID)
+		return newError(a, toolroom.CodeApprovalRequired, "has not been answered yet", "answer it with: toolroom approve "+a.ID)
 	case a.State == toolroom.ApprovalCancelled:
-		return cancelled(a)
+		return errCancelled(a)
 	case a.State == toolroom.ApprovalExpired || !now.Before(a.Expires):
-		return expired(a)
+		return errExpired(a)
 	}
 	a.Used = now
 	return nil
@@ -56,7 +56,7 @@ func Use(a *toolroom.Approval, now time.Time) error {
 // Cancel cancels a pending approval because its call was given up. It does not
 // change an approval in any other state.
 func Cancel(a *toolroom.Approval, now time.Time) {
-	Settle(a, now)
+	ExpireIfDue(a, now)
 	if a.State == toolroom.ApprovalPending {
 		a.State, a.Answered = toolroom.ApprovalCancelled, now
 	}
@@ -67,40 +67,41 @@ func Cancel(a *toolroom.Approval, now time.Time) {
 func Err(a *toolroom.Approval) error {
 	switch a.State {
 	case toolroom.ApprovalDeclined:
-		return declined(a)
+		return errDeclined(a)
 	case toolroom.ApprovalExpired:
-		return expired(a)
+		return errExpired(a)
 	case toolroom.ApprovalCancelled:
-		return cancelled(a)
+		return errCancelled(a)
 	default:
 		return nil
 	}
 }
 
-func declined(a *toolroom.Approval) error {
-	said := "was declined by " + by(a)
+func errDeclined(a *toolroom.Approval) error {
+	said := "was declined by " + deciderOf(a)
 	if a.Comment != "" {
 		said += ": " + a.Comment
 	}
-	return fail(a, toolroom.CodeApprovalDeclined, said, "do not repeat the call unchanged; ask the person what to do instead")
+	return newError(a, toolroom.CodeApprovalDeclined, said, "do not repeat the call unchanged; ask the person what to do instead")
 }
 
-func expired(a *toolroom.Approval) error {
-	return fail(a, toolroom.CodeApprovalExpired, "expired at "+a.Expires.UTC().Format(time.RFC3339), "repeat the call to ask again")
+func errExpired(a *toolroom.Approval) error {
+	return newError(a, toolroom.CodeApprovalExpired, "expired at "+a.Expires.UTC().Format(time.RFC3339), "repeat the call to ask again")
 }
 
-func cancelled(a *toolroom.Approval) error {
-	return fail(a, toolroom.CodeCancelled, "was cancelled together with its call", "repeat the call to ask again")
+func errCancelled(a *toolroom.Approval) error {
+	return newError(a, toolroom.CodeCancelled, "was cancelled together with its call", "repeat the call to ask again")
 }
 
-func by(a *toolroom.Approval) string {
+// deciderOf returns the name of the person who answered last.
+func deciderOf(a *toolroom.Approval) string {
 	if a.By == "" {
 		return "the local operator"
 	}
 	return a.By
 }
 
-func fail(a *toolroom.Approval, code toolroom.Code, what, hint string) error {
+func newError(a *toolroom.Approval, code toolroom.Code, what, hint string) error {
 	return &toolroom.Error{
 		Code:    code,
 		Phase:   toolroom.PhaseApproval,

@@ -117,7 +117,7 @@ func TestAnEndedQuestionSaysHowItEnded(t *testing.T) {
 			case "Decide":
 				err = Decide(&a, toolroom.Answer{Approve: true}, now)
 			default:
-				Settle(&a, now)
+				ExpireIfDue(&a, now)
 				err = Err(&a)
 			}
 			e := wantError(t, err, want)
@@ -238,7 +238,7 @@ func TestScopesThatAnApprovalMayHave(t *testing.T) {
 	} {
 		a := pending(agent)
 		a.Session, a.Scopes = tt.session, tt.scopes
-		if got := Permitted(a); !slices.Equal(got, tt.want) {
+		if got := PermittedScopes(a); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v", name, got)
 		}
 		e := wantError(t, Decide(a, toolroom.Answer{Approve: true, Who: approver, Scope: "forever"}, a.Created), toolroom.CodeInvalidArguments)
@@ -287,7 +287,7 @@ func (s *brokenStore) Grants(context.Context, string, string, time.Time) ([]*too
 func (s *brokenStore) RemoveGrant(context.Context, string) error               { return s.err }
 func (s *brokenStore) ExpireApprovals(context.Context, time.Time) error        { return s.err }
 func (s *brokenStore) CancelApproval(context.Context, string, time.Time) error { return s.err }
-func (s *brokenStore) NotifiedApproval(_ context.Context, id, hook string) error {
+func (s *brokenStore) MarkApprovalNotified(_ context.Context, id, hook string) error {
 	s.notified = append(s.notified, id+" "+hook)
 	return s.err
 }
@@ -306,11 +306,11 @@ func TestErrorsOfTheStoreAreTold(t *testing.T) {
 	_, get := s.Get(t.Context(), "a")
 	_, list := s.List(t.Context(), "")
 	_, grants := s.Grants(t.Context())
-	_, granted := s.Granted(t.Context(), *pending(agent))
+	_, granted := s.FindGrant(t.Context(), *pending(agent))
 	_, sweep := s.Sweep(t.Context(), time.Unix(5, 0))
 	for name, err := range map[string]error{
 		"Get": get, "List": list, "Grants": grants, "Granted": granted, "Sweep": sweep, "RemoveGrant": s.RemoveGrant(t.Context(), "g"),
-		"Expire": s.Expire(t.Context()), "Abandon": s.Abandon(t.Context(), "a"), "Notified": s.Notified(t.Context(), "a", "ops"),
+		"Expire": s.Expire(t.Context()), "Abandon": s.Abandon(t.Context(), "a"), "Notified": s.RecordNotified(t.Context(), "a", "ops"),
 	} {
 		if !errors.Is(err, broken) {
 			t.Errorf("%s: %v", name, err)
@@ -337,7 +337,7 @@ func TestGrantsAreFoundRevokedAndBoundByTheTermsOfNow(t *testing.T) {
 		answer(t, service, a.ID, toolroom.Answer{Approve: true, Scope: toolroom.ScopeSession})
 		granted := func() *toolroom.Grant {
 			t.Helper()
-			g, err := service.Granted(t.Context(), ask)
+			g, err := service.FindGrant(t.Context(), ask)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -445,7 +445,7 @@ func TestWhatTheKeySignedElsewhereIsNoLink(t *testing.T) {
 	t.Parallel()
 	key := NewKey()
 	s := New(&memoryStore{}, Options{Key: key})
-	body, err := json.Marshal(claims{Approval: "apr_1", Expires: time.Now().Add(time.Hour)})
+	body, err := json.Marshal(linkClaims{Approval: "apr_1", Expires: time.Now().Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -563,7 +563,7 @@ func TestAGrantForASessionNeedsOne(t *testing.T) {
 
 func TestANotifierForgetsWhatIsNoLongerPending(t *testing.T) {
 	t.Parallel()
-	n := NewHook(HookOptions{})
+	n := NewNotifier(NotifierOptions{})
 	if n.o.Poll != time.Second || n.o.First != time.Second || n.o.Last != time.Minute || n.o.Log == nil {
 		t.Errorf("the defaults are %+v", n.o)
 	}

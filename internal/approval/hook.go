@@ -57,8 +57,8 @@ const SignatureHeader = "Toolroom-Signature"
 // DeliveryHeader carries the id of a message. A retry has the same id.
 const DeliveryHeader = "Toolroom-Delivery"
 
-// HookOptions configure a Notifier. Approvals and Hooks are required.
-type HookOptions struct {
+// NotifierOptions configure a Notifier. Approvals and Hooks are required.
+type NotifierOptions struct {
 	Approvals *Service
 	// Hooks returns the webhooks to notify. It is called once per poll.
 	Hooks func(context.Context) ([]Hook, error)
@@ -74,18 +74,18 @@ type HookOptions struct {
 // does not repeat it. A message may arrive twice if several processes notify, or
 // if one dies between sending and recording.
 type Notifier struct {
-	o      HookOptions
+	o      NotifierOptions
 	client *http.Client
 
-	mu   sync.Mutex
-	busy map[string]bool // deliveries under way, or given up
+	mu      sync.Mutex
+	started map[string]bool // deliveries under way, or given up
 }
 
 // attemptTimeout bounds one attempt.
 const attemptTimeout = 10 * time.Second
 
-// NewHook returns a Notifier.
-func NewHook(o HookOptions) *Notifier {
+// NewNotifier returns a Notifier.
+func NewNotifier(o NotifierOptions) *Notifier {
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.First = cmp.Or(o.First, time.Second)
 	o.Last = cmp.Or(o.Last, time.Minute)
@@ -93,7 +93,7 @@ func NewHook(o HookOptions) *Notifier {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Notifier{
-		o: o, busy: map[string]bool{},
+		o: o, started: map[string]bool{},
 		client: &http.Client{
 			Timeout: attemptTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -153,10 +153,10 @@ func (n *Notifier) poll(ctx context.Context, sending *sync.WaitGroup) {
 func (n *Notifier) claim(id string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.busy[id] {
+	if n.started[id] {
 		return false
 	}
-	n.busy[id] = true
+	n.started[id] = true
 	return true
 }
 
@@ -164,9 +164,9 @@ func (n *Notifier) claim(id string) bool {
 func (n *Notifier) forget(current map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for id := range n.busy {
+	for id := range n.started {
 		if !current[id] {
-			delete(n.busy, id)
+			delete(n.started, id)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (n *Notifier) deliver(ctx context.Context, id string, a *toolroom.Approval,
 	for pause := n.o.First; ; pause = min(2*pause, n.o.Last) {
 		again, err := n.send(ctx, id, a, h)
 		if err == nil {
-			if err := n.o.Approvals.Notified(ctx, a.ID, h.Name); err != nil && ctx.Err() == nil {
+			if err := n.o.Approvals.RecordNotified(ctx, a.ID, h.Name); err != nil && ctx.Err() == nil {
 				n.o.Log.Warn("failed to record the delivery to a webhook; it may be notified twice", "approval", a.ID, "hook", h.Name, "error", err)
 			}
 			return
@@ -229,7 +229,7 @@ func (n *Notifier) send(ctx context.Context, id string, a *toolroom.Approval, h 
 	}
 	res, err := n.client.Do(req)
 	if err != nil {
-		return true, reason(err)
+		return true, urlErrorCause(err)
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
@@ -243,8 +243,8 @@ func (n *Notifier) send(ctx context.Context, id string, a *toolroom.Approval, h 
 	}
 }
 
-// reason returns the innermost error of http.Client, which has no URL in it.
-func reason(err error) error {
+// urlErrorCause returns the innermost error of http.Client, which has no URL in it.
+func urlErrorCause(err error) error {
 	for inner := err; inner != nil; {
 		wrapped, ok := inner.(interface{ Unwrap() error })
 		if !ok {

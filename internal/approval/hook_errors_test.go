@@ -50,12 +50,12 @@ func (l *lockedText) await(t *testing.T, text string, times int) {
 	}
 }
 
-func run(t *testing.T, o approval.HookOptions) (stop func()) {
+func run(t *testing.T, o approval.NotifierOptions) (stop func()) {
 	t.Helper()
 	o.Poll, o.First, o.Last = time.Millisecond, time.Millisecond, 2*time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { approval.NewHook(o).Run(ctx) })
+	running.Go(func() { approval.NewNotifier(o).Run(ctx) })
 	return func() { cancel(); running.Wait() }
 }
 
@@ -79,7 +79,7 @@ func TestWhatFailsIsLoggedWithoutTheURL(t *testing.T) {
 			_, approvals, h := setUp(t)
 			h.URL = tt.url
 			log := &lockedText{}
-			stop := run(t, approval.HookOptions{Approvals: approvals, Hooks: hooks(h), Log: slog.New(slog.NewTextHandler(log, nil))})
+			stop := run(t, approval.NotifierOptions{Approvals: approvals, Hooks: hooks(h), Log: slog.New(slog.NewTextHandler(log, nil))})
 			request(t, approvals, "one")
 			for _, text := range tt.says {
 				log.await(t, text, tt.times)
@@ -97,7 +97,7 @@ func TestWhichAnswersOfAWebhookAreTriedAgain(t *testing.T) {
 	for status, again := range map[int]bool{500: true, 502: true, 429: true, 408: true, 400: false, 499: false, 304: false} {
 		r, approvals, h := setUp(t, status)
 		log := &lockedText{}
-		stop := run(t, approval.HookOptions{Approvals: approvals, Hooks: hooks(h), Log: slog.New(slog.NewTextHandler(log, nil))})
+		stop := run(t, approval.NotifierOptions{Approvals: approvals, Hooks: hooks(h), Log: slog.New(slog.NewTextHandler(log, nil))})
 		a := request(t, approvals, "one")
 		r.wait(t)
 		if again {
@@ -125,7 +125,7 @@ func TestAMessageHasItsTypeAndNoSecrets(t *testing.T) {
 	t.Parallel()
 	r, approvals, h := setUp(t)
 	h.Secret, h.PublicURL = "", ""
-	stop := run(t, approval.HookOptions{Approvals: approvals, Hooks: hooks(h), Redact: func(body []byte) []byte {
+	stop := run(t, approval.NotifierOptions{Approvals: approvals, Hooks: hooks(h), Redact: func(body []byte) []byte {
 		return bytes.ReplaceAll(body, []byte("writes a"), []byte("[redacted]"))
 	}})
 	request(t, approvals, "one")
@@ -172,7 +172,7 @@ func TestAQuestionThatIsAnsweredIsNoLongerTold(t *testing.T) {
 	h.URL = server.URL
 	log := &lockedText{}
 	a = request(t, approvals, "one")
-	stop := run(t, approval.HookOptions{Approvals: approvals, Hooks: hooks(h), Log: slog.New(slog.NewTextHandler(log, nil))})
+	stop := run(t, approval.NotifierOptions{Approvals: approvals, Hooks: hooks(h), Log: slog.New(slog.NewTextHandler(log, nil))})
 	<-answered
 	// The next question comes after several looks.
 	for i := range 3 {
@@ -194,7 +194,7 @@ func TestANotifierOutlivesErrorsAndPanics(t *testing.T) {
 	_, approvals, _ := setUp(t)
 	log := &lockedText{}
 	looks := 0
-	stop := run(t, approval.HookOptions{Approvals: approvals, Log: slog.New(slog.NewTextHandler(log, nil)), Hooks: func(context.Context) ([]approval.Hook, error) {
+	stop := run(t, approval.NotifierOptions{Approvals: approvals, Log: slog.New(slog.NewTextHandler(log, nil)), Hooks: func(context.Context) ([]approval.Hook, error) {
 		looks++
 		if looks < 3 {
 			return nil, broken
@@ -220,7 +220,7 @@ func TestAStoreThatFailsIsLogged(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	log := &lockedText{}
-	stop := run(t, approval.HookOptions{Approvals: approvals, Hooks: hooks(approval.Hook{Name: "ops", URL: server.URL}), Log: slog.New(slog.NewTextHandler(log, nil))})
+	stop := run(t, approval.NotifierOptions{Approvals: approvals, Hooks: hooks(approval.Hook{Name: "ops", URL: server.URL}), Log: slog.New(slog.NewTextHandler(log, nil))})
 	request(t, approvals, "one")
 	<-sent
 	if err := store.Close(); err != nil {

@@ -59,7 +59,7 @@ func setUp(t *testing.T, script ...int) (*receiver, *approval.Service, approval.
 
 func start(t *testing.T, approvals *approval.Service, h approval.Hook) (stop func()) {
 	t.Helper()
-	n := approval.NewHook(approval.HookOptions{
+	n := approval.NewNotifier(approval.NotifierOptions{
 		Approvals: approvals, Hooks: func(context.Context) ([]approval.Hook, error) { return []approval.Hook{h}, nil },
 		Poll: 5 * time.Millisecond, First: time.Millisecond, Last: 5 * time.Millisecond,
 	})

@@ -72,8 +72,8 @@ func TestOnlyWhatIsPendingExpires(t *testing.T) {
 	now := time.Now()
 	for _, state := range []toolroom.ApprovalState{toolroom.ApprovalPending, toolroom.ApprovalApproved, toolroom.ApprovalDeclined, toolroom.ApprovalCancelled} {
 		before, after := toolroom.Approval{State: state, Expires: now.Add(1)}, toolroom.Approval{State: state, Expires: now}
-		Settle(&before, now)
-		Settle(&after, now)
+		ExpireIfDue(&before, now)
+		ExpireIfDue(&after, now)
 		want := state
 		if state == toolroom.ApprovalPending {
 			want = toolroom.ApprovalExpired
@@ -98,8 +98,8 @@ func TestTermsNameWhoMayAnswer(t *testing.T) {
 		{[]string{"hook:*"}, false, false, false},
 	} {
 		terms := toolroom.ApprovalTerms{Approvers: tt.approvers}
-		if IsFor(terms, operator) != tt.operator || IsFor(terms, ann) != tt.ann || IsFor(terms, bob) != tt.bob {
-			t.Errorf("%v: %v %v %v", tt.approvers, IsFor(terms, operator), IsFor(terms, ann), IsFor(terms, bob))
+		if IsApprover(terms, operator) != tt.operator || IsApprover(terms, ann) != tt.ann || IsApprover(terms, bob) != tt.bob {
+			t.Errorf("%v: %v %v %v", tt.approvers, IsApprover(terms, operator), IsApprover(terms, ann), IsApprover(terms, bob))
 		}
 	}
 	for _, tt := range []struct {
@@ -107,12 +107,12 @@ func TestTermsNameWhoMayAnswer(t *testing.T) {
 		operator, ann bool
 	}{{[]string{"caller"}, true, true}, {[]string{"operator"}, true, false}, {[]string{"ann"}, false, false}} {
 		terms := toolroom.ApprovalTerms{Approvers: tt.approvers}
-		if CallerAnswers(terms, operator) != tt.operator || CallerAnswers(terms, ann) != tt.ann {
-			t.Errorf("callers, %v: %v %v", tt.approvers, CallerAnswers(terms, operator), CallerAnswers(terms, ann))
+		if CallerMayAnswer(terms, operator) != tt.operator || CallerMayAnswer(terms, ann) != tt.ann {
+			t.Errorf("callers, %v: %v %v", tt.approvers, CallerMayAnswer(terms, operator), CallerMayAnswer(terms, ann))
 		}
 	}
 	for _, reserved := range []string{"operator", "caller", "group:approvers", "hook:pager"} {
-		if terms := (toolroom.ApprovalTerms{Approvers: []string{"operator", "caller", "group:*", "hook:*"}}); IsFor(terms, toolroom.Identity{Subject: reserved}) {
+		if terms := (toolroom.ApprovalTerms{Approvers: []string{"operator", "caller", "group:*", "hook:*"}}); IsApprover(terms, toolroom.Identity{Subject: reserved}) {
 			t.Errorf("a token with the subject %q passes for one", reserved)
 		}
 	}

@@ -42,7 +42,7 @@ type Service struct {
 	answered        chan struct{}   // closed and replaced with each answer to this service
 	waiting         map[string]int  // number of waiting calls in this process, by approval
 	ending          <-chan struct{} // closed when this process begins to shut down
-	expired         time.Time       // everything that had expired by then stays so
+	expiredUntil    time.Time       // the expiry of what expired before is final; see Expire
 	ttl, sessionTTL time.Duration
 }
 
@@ -91,17 +91,16 @@ func NewKey() []byte {
 	return key
 }
 
-// KeepOnceDone lets questions outlive the process: once done is closed, Abandon
-// leaves questions open, so that they can be answered for a repeat of the call
-// after a restart.
-func (s *Service) KeepOnceDone(done <-chan struct{}) {
+// KeepQuestionsAfter makes Abandon leave questions open once done is closed, so that they
+// outlive the process and can be answered for a repeat of the call after a restart.
+func (s *Service) KeepQuestionsAfter(done <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ending = done
 }
 
 // Ending reports whether this process has begun to shut down, see
-// [Service.KeepOnceDone].
+// [Service.KeepQuestionsAfter].
 func (s *Service) Ending() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,9 +132,9 @@ func (s *Service) Request(ctx context.Context, a toolroom.Approval) (*toolroom.A
 
 func newID(kind string) string { return kind + "_" + strings.ToLower(rand.Text()[:12]) }
 
-// Granted returns the grant that covers a call, or nil if there is none. It reads
+// FindGrant returns the grant that covers the call of a, or nil if there is none. It reads
 // the same fields of a that Request stores.
-func (s *Service) Granted(ctx context.Context, a toolroom.Approval) (*toolroom.Grant, error) {
+func (s *Service) FindGrant(ctx context.Context, a toolroom.Approval) (*toolroom.Grant, error) {
 	grants, err := s.store.Grants(ctx, a.Tool, Caller(a.Identity), s.opts.Now())
 	if err != nil {
 		return nil, err
@@ -160,9 +159,9 @@ func (s *Service) RemoveGrant(ctx context.Context, id string) error {
 	return s.store.RemoveGrant(ctx, id)
 }
 
-// Notified records that a webhook has received a question.
-func (s *Service) Notified(ctx context.Context, id, hook string) error {
-	return s.store.NotifiedApproval(ctx, id, hook)
+// RecordNotified records that a webhook has received a question.
+func (s *Service) RecordNotified(ctx context.Context, id, hook string) error {
+	return s.store.MarkApprovalNotified(ctx, id, hook)
 }
 
 // Expire makes the expiry of approvals and grants final, even if the clock is set back.
@@ -173,17 +172,17 @@ func (s *Service) Expire(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.After(s.expired) {
-		s.expired = now
+	if now.After(s.expiredUntil) {
+		s.expiredUntil = now
 	}
 	return nil
 }
 
-// seen calls Expire if one of these approvals has just been seen to be expired. It ignores
-// errors: whoever sees it next tries again.
-func (s *Service) seen(ctx context.Context, list ...*toolroom.Approval) {
+// finalizeExpired calls Expire if one of these approvals is newly expired. It ignores errors:
+// the next reader of the approval tries again.
+func (s *Service) finalizeExpired(ctx context.Context, list ...*toolroom.Approval) {
 	s.mu.Lock()
-	until := s.expired
+	until := s.expiredUntil
 	s.mu.Unlock()
 	if slices.ContainsFunc(list, func(a *toolroom.Approval) bool {
 		return a != nil && a.State == toolroom.ApprovalExpired && a.Expires.After(until)
@@ -217,14 +216,14 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 // cancelled or approval_expired that says who decided and why. The end of ctx
 // ends the wait and leaves the question open; see Abandon.
 func (s *Service) Wait(ctx context.Context, id string) (*toolroom.Approval, error) {
-	s.await(id, 1)
-	defer s.await(id, -1)
+	s.addWaiting(id, 1)
+	defer s.addWaiting(id, -1)
 	for {
 		answered := s.nextAnswer()
 		pause := s.opts.Poll
 		now := s.opts.Now()
 		a, err := s.store.Approval(ctx, id, now)
-		s.seen(ctx, a)
+		s.finalizeExpired(ctx, a)
 		switch {
 		case err != nil && ctx.Err() == nil && toolroom.AsError(err).Retryable:
 			// A briefly busy store must not fail a call that may wait a quarter
@@ -247,7 +246,8 @@ func (s *Service) Wait(ctx context.Context, id string) (*toolroom.Approval, erro
 	}
 }
 
-func (s *Service) await(id string, change int) {
+// addWaiting changes the number of calls that wait for an approval.
+func (s *Service) addWaiting(id string, change int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting[id] += change
@@ -256,7 +256,7 @@ func (s *Service) await(id string, change int) {
 	}
 }
 
-// Answer records an answer to a pending approval, see [Approval.Decide], and
+// Answer records an answer to a pending approval, see [Decide], and
 // wakes the waiting call. An approval of more than this one call becomes a
 // [Grant].
 func (s *Service) Answer(ctx context.Context, id string, answer toolroom.Answer) (*toolroom.Approval, error) {
@@ -277,7 +277,7 @@ func (s *Service) Answer(ctx context.Context, id string, answer toolroom.Answer)
 	return a, nil
 }
 
-// Use uses the answer for a call, see [Approval.Use]. A second use of an approved
+// Use uses the answer for a call, see [Use]. A second use of an approved
 // one is a conflict.
 func (s *Service) Use(ctx context.Context, id string) error {
 	return s.store.UseApproval(ctx, id, s.opts.Now())
@@ -286,14 +286,14 @@ func (s *Service) Use(ctx context.Context, id string) error {
 // Get returns one approval, or an error with code not_found.
 func (s *Service) Get(ctx context.Context, id string) (*toolroom.Approval, error) {
 	a, err := s.store.Approval(ctx, id, s.opts.Now())
-	s.seen(ctx, a)
+	s.finalizeExpired(ctx, a)
 	return a, err
 }
 
 // List returns the approvals in a state, oldest first; an empty state means all.
 func (s *Service) List(ctx context.Context, state toolroom.ApprovalState) ([]*toolroom.Approval, error) {
 	list, err := s.store.Approvals(ctx, state, s.opts.Now())
-	s.seen(ctx, list...)
+	s.finalizeExpired(ctx, list...)
 	return list, err
 }
 

@@ -349,7 +349,7 @@ func (s *memoryStore) Approval(_ context.Context, id string, now time.Time) (*to
 	if err != nil {
 		return nil, err
 	}
-	Settle(a, now)
+	ExpireIfDue(a, now)
 	return copyOf(a), nil
 }
 
@@ -358,7 +358,7 @@ func (s *memoryStore) Approvals(_ context.Context, state toolroom.ApprovalState,
 	defer s.mu.Unlock()
 	var list []*toolroom.Approval
 	for _, a := range s.all {
-		Settle(a, now)
+		ExpireIfDue(a, now)
 		if state == "" || a.State == state {
 			list = append(list, copyOf(a))
 		}
@@ -393,7 +393,7 @@ func (s *memoryStore) CancelApproval(_ context.Context, id string, now time.Time
 	return nil
 }
 
-func (s *memoryStore) NotifiedApproval(context.Context, string, string) error { return nil }
+func (s *memoryStore) MarkApprovalNotified(context.Context, string, string) error { return nil }
 
 func (s *memoryStore) ExpireApprovals(_ context.Context, now time.Time) error {
 	s.mu.Lock()

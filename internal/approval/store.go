@@ -18,11 +18,11 @@ func TooMany() error {
 }
 
 // Store stores approvals and grants. Its methods are safe for concurrent use,
-// also by several processes on one store. They return settled approvals, see
-// [Approval.Settle].
+// also by several processes on one store. They apply [ExpireIfDue] to the
+// approvals that they return.
 type Store interface {
 	// CreateApproval durably stores a pending approval and returns it. If an
-	// approval with the same digest is open at a.Created (see [Approval.Open]), it
+	// approval with the same digest is open at a.Created (see [IsOpen]), it
 	// stores nothing and returns that one. If its subject has [MaxPending] pending ones,
 	// the error is that of [TooMany].
 	CreateApproval(ctx context.Context, a *toolroom.Approval) (*toolroom.Approval, error)
@@ -31,15 +31,15 @@ type Store interface {
 	// Approvals returns those in a state, oldest first; an empty state means all.
 	Approvals(ctx context.Context, state toolroom.ApprovalState, now time.Time) ([]*toolroom.Approval, error)
 	// AnswerApproval records an answer to a pending approval, see
-	// [Approval.Decide]. If the answer approves it, AnswerApproval stores the grant
+	// [Decide]. If the answer approves it, AnswerApproval stores the grant
 	// that g returns in the same transaction, unless g returns nil.
 	AnswerApproval(ctx context.Context, id string, answer toolroom.Answer, now time.Time, g func(*toolroom.Approval) *toolroom.Grant) (*toolroom.Approval, error)
-	// UseApproval uses an answer for a call, once, see [Approval.Use].
+	// UseApproval uses an answer for a call, once, see [Use].
 	UseApproval(ctx context.Context, id string, now time.Time) error
-	// CancelApproval cancels a pending approval, see [Approval.Cancel].
+	// CancelApproval cancels a pending approval, see [Cancel].
 	CancelApproval(ctx context.Context, id string, now time.Time) error
-	// NotifiedApproval records that a webhook has received an approval.
-	NotifiedApproval(ctx context.Context, id, hook string) error
+	// MarkApprovalNotified records that a webhook has received an approval.
+	MarkApprovalNotified(ctx context.Context, id, hook string) error
 	// ExpireApprovals marks pending approvals, and approved ones that no call has used,
 	// whose time is over at now as expired, and removes expired grants, so that they stay
 	// so if the clock is set back.

@@ -24,8 +24,8 @@ func CheckApprover(word string) error {
 	return nil
 }
 
-// names reports whether one of the names is an approver of the terms.
-func names(t toolroom.ApprovalTerms, names ...string) bool {
+// hasApprover reports whether the terms permit one of the names as an approver.
+func hasApprover(t toolroom.ApprovalTerms, names ...string) bool {
 	approvers := t.Approvers
 	if len(approvers) == 0 {
 		approvers = DefaultApprovers()
@@ -40,9 +40,9 @@ func names(t toolroom.ApprovalTerms, names ...string) bool {
 	return false
 }
 
-// IsFor reports whether who is an approver of the terms.
-func IsFor(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
-	return isOperator(who) && names(t, "operator") || !isOperator(who) && names(t, namesOf(who)...)
+// IsApprover reports whether who is an approver of the terms.
+func IsApprover(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
+	return isOperator(who) && hasApprover(t, "operator") || !isOperator(who) && hasApprover(t, namesOf(who)...)
 }
 
 // WithinBounds reports whether who, if bound to a tool set or an environment, is bound to
@@ -51,48 +51,48 @@ func WithinBounds(a *toolroom.Approval, who toolroom.Identity) bool {
 	return (who.Set == "" || who.Set == a.Identity.Set) && (who.Environment == "" || Environment(who.Environment, who) == a.Environment)
 }
 
-// CallerAnswers reports whether the user of a caller's client may answer: if the
+// CallerMayAnswer reports whether the user of a caller's client may answer: if the
 // terms allow it, or if that user is the local operator.
-func CallerAnswers(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
-	return names(t, "caller") || isOperator(who) && names(t, "operator")
+func CallerMayAnswer(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
+	return hasApprover(t, "caller") || isOperator(who) && hasApprover(t, "operator")
 }
 
-// permits returns an error that says why an answer does not count, or nil.
-func permits(a *toolroom.Approval, answer toolroom.Answer) error {
+// checkAnswer returns an error that says why an answer does not count, or nil if it does.
+func checkAnswer(a *toolroom.Approval, answer toolroom.Answer) error {
 	own := answer.Who.Key() == a.Identity.Key()
 	if answer.Hook == "" && !WithinBounds(a, answer.Who) {
-		return fail(a, toolroom.CodeDenied, "is outside the tool set or environment to which the token of "+answer.Who.Key()+" is bound", "answer with a token that is not bound")
+		return newError(a, toolroom.CodeDenied, "is outside the tool set or environment to which the token of "+answer.Who.Key()+" is bound", "answer with a token that is not bound")
 	}
 	var allowed bool
 	switch {
 	case answer.Hook != "":
-		allowed = names(a.ApprovalTerms, voter(answer))
+		allowed = hasApprover(a.ApprovalTerms, voter(answer))
 	case answer.Elicited:
-		allowed = own && CallerAnswers(a.ApprovalTerms, answer.Who)
+		allowed = own && CallerMayAnswer(a.ApprovalTerms, answer.Who)
 	case isOperator(answer.Who):
-		allowed = names(a.ApprovalTerms, "operator", answer.By)
+		allowed = hasApprover(a.ApprovalTerms, "operator", answer.By)
 	case own:
-		return fail(a, toolroom.CodeDenied, "cannot be answered by "+answer.Who.Key()+", who made the call", "another person must answer: toolroom approve "+a.ID)
+		return newError(a, toolroom.CodeDenied, "cannot be answered by "+answer.Who.Key()+", who made the call", "another person must answer: toolroom approve "+a.ID)
 	default:
-		allowed = names(a.ApprovalTerms, namesOf(answer.Who)...)
+		allowed = hasApprover(a.ApprovalTerms, namesOf(answer.Who)...)
 	}
 	if !allowed {
-		return fail(a, toolroom.CodeDenied, "cannot be answered by "+voter(answer), "one of these may answer: "+strings.Join(approvers(a), ", "))
+		return newError(a, toolroom.CodeDenied, "cannot be answered by "+voter(answer), "one of these may answer: "+strings.Join(approvers(a), ", "))
 	}
 	if !answer.Approve {
 		return nil
 	}
 	if !slices.Contains(Scopes(), answer.Scope) || len(a.Scopes) > 0 && !slices.Contains(a.Scopes, answer.Scope) {
-		return fail(a, toolroom.CodeInvalidArguments, fmt.Sprintf("cannot be approved with scope %q", answer.Scope), "use one of: "+scopeWords(a))
+		return newError(a, toolroom.CodeInvalidArguments, fmt.Sprintf("cannot be approved with scope %q", answer.Scope), "use one of: "+scopeWords(a))
 	}
 	if answer.Scope == toolroom.ScopeSession && a.Session == "" {
-		return fail(a, toolroom.CodeInvalidArguments, "belongs to a call without a session", "approve it once, or approve this exact call")
+		return newError(a, toolroom.CodeInvalidArguments, "belongs to a call without a session", "approve it once, or approve this exact call")
 	}
 	return nil
 }
 
-// namesOf returns the names under which who can be an approver. A subject that
-// looks like another kind of name is not among them.
+// namesOf returns the names by which terms can permit who as an approver. It omits a subject
+// that looks like another kind of name.
 func namesOf(who toolroom.Identity) []string {
 	var names []string
 	for _, group := range who.Groups {
@@ -112,15 +112,15 @@ func approvers(a *toolroom.Approval) []string {
 	return a.Approvers
 }
 
-// Permitted returns the scopes that an approval of a may have, narrowest first.
-func Permitted(a *toolroom.Approval) []toolroom.ApprovalScope {
+// PermittedScopes returns the scopes that an answer to a may have, narrowest first.
+func PermittedScopes(a *toolroom.Approval) []toolroom.ApprovalScope {
 	return slices.DeleteFunc(Scopes(), func(s toolroom.ApprovalScope) bool {
 		return s == toolroom.ScopeSession && a.Session == "" || len(a.Scopes) > 0 && !slices.Contains(a.Scopes, s)
 	})
 }
 
 func scopeWords(a *toolroom.Approval) string {
-	scopes := Permitted(a)
+	scopes := PermittedScopes(a)
 	words := make([]string, len(scopes))
 	for i, s := range scopes {
 		words[i] = string(s)

@@ -23,10 +23,10 @@ const (
 	// take a core for minutes on a text of some megabytes.
 	maxSearch = 20 * time.Second
 
-	// maxShown is how much of a line is shown, in bytes. From a longer one each
+	// maxShownLine is how much of a line is shown, in bytes. From a longer one each
 	// match is shown with what surrounds it, lead bytes of it before.
-	maxShown = 1000
-	lead     = 200
+	maxShownLine = 1000
+	leadBytes    = 200
 )
 
 // readGrep fills in the page of matching lines. A line of it reads
@@ -92,64 +92,64 @@ func (g *grep) search(ctx context.Context, r io.Reader) error {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
-		if on, err := g.take(ctx, p); err != nil || !on {
+		if more, err := g.addPiece(ctx, p); err != nil || !more {
 			return err
 		}
 	}
 }
 
-// take shows what there is to show of a piece, and reports whether to go on.
-// Pieces before the wanted offset are taken too: a page may begin within the
-// context of a match before it.
-func (g *grep) take(ctx context.Context, p piece) (on bool, err error) {
-	hits, matched, err := g.hits(ctx, p)
+// addPiece adds the matches and the context in a piece to the page, and reports whether there
+// is room for more. It must also be called for pieces before the requested offset, because a
+// page may begin within the context of a match before it.
+func (g *grep) addPiece(ctx context.Context, p piece) (more bool, err error) {
+	found, matched, err := g.matchExcerpts(ctx, p)
 	switch {
 	case err != nil:
 		return false, err
 	case matched:
-		show := append(g.before, hits...)
+		show := append(g.before, found...)
 		g.before = nil
 		g.after = g.opts.Context
 		return g.show(show...), nil
 	case p.first && g.after > 0:
 		g.after--
-		return g.show(p.beginning()), nil
+		return g.show(p.contextExcerpt()), nil
 	case p.first && g.opts.Context > 0:
 		if len(g.before) == g.opts.Context {
 			g.before = g.before[1:]
 		}
-		g.before = append(g.before, p.beginning())
+		g.before = append(g.before, p.contextExcerpt())
 	}
 	return true, nil
 }
 
-// hits gives the excerpts that show the matches of a piece.
-func (g *grep) hits(ctx context.Context, p piece) (hits []excerpt, matched bool, err error) {
-	if p.first && len(p.text) <= maxShown {
+// matchExcerpts returns the excerpts that show the matches in a piece.
+func (g *grep) matchExcerpts(ctx context.Context, p piece) (found []excerpt, matched bool, err error) {
+	if p.first && len(p.text) <= maxShownLine {
 		if !g.pattern.Match(p.text) {
 			return nil, false, nil
 		}
 		return []excerpt{p.excerpt(0, len(p.text), true)}, true, nil
 	}
 	begin := int(max(0, g.opts.Offset-p.offset)) // of what is not shown yet
-	for at := range g.all(ctx, p.text) {
-		if at[0] >= p.fresh {
+	for at := range g.allMatches(ctx, p.text) {
+		if at[0] >= p.own {
 			break
 		}
 		matched = true
 		if at[0] < begin {
 			continue
 		}
-		from := runeStart(p.text, max(begin, at[0]-lead))
-		begin = runeStart(p.text, min(from+maxShown, len(p.text)))
-		hits = append(hits, p.excerpt(from, begin, true))
+		from := runeStart(p.text, max(begin, at[0]-leadBytes))
+		begin = runeStart(p.text, min(from+maxShownLine, len(p.text)))
+		found = append(found, p.excerpt(from, begin, true))
 	}
-	return hits, matched, ctx.Err()
+	return found, matched, ctx.Err()
 }
 
-// all yields what FindAllIndex returns, until ctx ends. FindAllIndex may take an hour for one
-// piece, because from each match it may look at all that follows.
-func (g *grep) all(ctx context.Context, text []byte) iter.Seq[[]int] {
+// allMatches yields the matches that FindAllIndex returns, until ctx ends. FindAllIndex itself
+// may take an hour for one piece, because it may scan the rest of the piece after each match.
+func (g *grep) allMatches(ctx context.Context, text []byte) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		end := -1 // of the last match
 		for at, from := g.pattern.FindIndex(text), 0; at != nil && ctx.Err() == nil; {
@@ -176,7 +176,7 @@ func (g *grep) all(ctx context.Context, text []byte) iter.Seq[[]int] {
 	}
 }
 
-// show writes excerpts until the page is full, and reports whether it is not.
+// show writes excerpts until the page is full, and reports whether there is room for more.
 func (g *grep) show(excerpts ...excerpt) bool {
 	for _, e := range excerpts {
 		if e.offset < g.opts.Offset {

@@ -16,7 +16,7 @@ func TestAllMatchesAreFoundOneByOne(t *testing.T) {
 		g := &grep{pattern: regexp.MustCompile(pattern), next: regexp.MustCompile("(?s:.)(?:" + pattern + ")")}
 		for _, text := range texts {
 			var got [][]int
-			for at := range g.all(t.Context(), []byte(text)) {
+			for at := range g.allMatches(t.Context(), []byte(text)) {
 				got = append(got, at)
 			}
 			if diff := cmp.Diff(g.pattern.FindAllIndex([]byte(text), -1), got); diff != "" {
@@ -25,7 +25,7 @@ func TestAllMatchesAreFoundOneByOne(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
-		for range g.all(ctx, []byte("aab")) {
+		for range g.allMatches(ctx, []byte("aab")) {
 			n++
 			cancel()
 		}

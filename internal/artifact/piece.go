@@ -20,12 +20,12 @@ type piece struct {
 	offset int64 // of text
 	text   []byte
 	first  bool // the line begins here
-	fresh  int  // how much of text is not part of the next piece
+	own    int  // length of the part of text that the next piece does not repeat
 }
 
-// beginning is the piece as it is shown for context.
-func (p *piece) beginning() excerpt {
-	return p.excerpt(0, runeStart(p.text, min(maxShown, len(p.text))), false)
+// contextExcerpt returns the beginning of the piece, as it is shown for context.
+func (p *piece) contextExcerpt() excerpt {
+	return p.excerpt(0, runeStart(p.text, min(maxShownLine, len(p.text))), false)
 }
 
 func (p *piece) excerpt(from, to int, match bool) excerpt {
@@ -33,7 +33,7 @@ func (p *piece) excerpt(from, to int, match bool) excerpt {
 	if from > 0 || !p.first {
 		text = "…" + text
 	}
-	if to < len(p.text) || p.fresh < len(p.text) {
+	if to < len(p.text) || p.own < len(p.text) {
 		text += "…"
 	}
 	return excerpt{p.number, p.offset + int64(from), text, match}
@@ -43,7 +43,7 @@ func (p *piece) excerpt(from, to int, match bool) excerpt {
 type pieces struct {
 	r       *bufio.Reader
 	buf     []byte
-	carried int   // how much of the end of buf the next piece begins with
+	carried int   // length of the end of buf with which the next piece begins
 	number  int64 // of the line read last
 	offset  int64 // of the next piece
 }
@@ -69,6 +69,6 @@ func (ps *pieces) next() (piece, error) {
 		return piece{}, err
 	}
 	p := piece{ps.number, ps.offset, bytes.TrimRight(ps.buf, "\r\n"), first, len(ps.buf) - ps.carried}
-	ps.offset += int64(p.fresh)
+	ps.offset += int64(p.own)
 	return p, nil
 }

@@ -209,7 +209,7 @@ func TestGrepShowsEachMatchInALineThatIsTooLongToShow(t *testing.T) {
 		if got := offset + at - len("first\n"); number != 2 || got != places[i] {
 			t.Errorf("excerpt %d: line %d, match at %d; want line 2, %d", i, number, got, places[i])
 		}
-		if len(l) > maxShown+64 {
+		if len(l) > maxShownLine+64 {
 			t.Errorf("excerpt %d has %d bytes", i, len(l))
 		}
 	}

@@ -8,40 +8,39 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// minResultAge is how long a result is kept at least: a handle that a caller has
-// just been given can be used, also when a batch gives many at once.
+// minResultAge is how long a result is kept at least, so that a caller can use a handle that
+// it has just received, even if a batch returns many at once.
 const minResultAge = time.Minute
 
-// PutResult keeps the result of a call for owner, durably, under a new handle. In
-// a full store the oldest results give way, because nobody saved them on purpose.
-// Of data that is larger than one result may be it keeps the beginning, which the
-// artifact's size tells; with whole that is an error with code resource_limit.
+// PutResult durably stores the result of a call for owner, under a new handle. If the store
+// is full, PutResult removes the oldest results, because nobody saved them on purpose. If data
+// is larger than a result may be, it stores the beginning, as the size of the artifact shows;
+// if whole is set, the error then has code resource_limit.
 func (s *Store) PutResult(ctx context.Context, owner, name, mime string, data []byte, whole bool) (toolroom.Artifact, error) {
 	limits := s.limits[Result]
 	if most := min(limits.Each, limits.Total); int64(len(data)) > most && !whole {
 		data = data[:most]
 	}
-	// Others may take the room that was made, also those of other processes.
+	// Other callers, also in other processes, may use the space that was freed.
 	for tries := 0; ; tries++ {
-		made, err := s.makeRoom(ctx, owner, limits, int64(len(data)))
+		enough, err := s.removeOldest(ctx, owner, limits, int64(len(data)))
 		if err != nil {
 			return toolroom.Artifact{}, err
 		}
 		kept, err := s.Put(ctx, owner, Result, name, mime, bytes.NewReader(data))
-		if !made || tries == maxTries || toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
+		if !enough || tries == maxTries || toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
 			return kept, err
 		}
 	}
 }
 
-// maxTries is how often a result is tried to be kept again in a full store. Each
-// time one of the results kept at once succeeds.
+// maxTries bounds how often PutResult tries again in a full store. Of the results that are
+// stored at the same time, one succeeds in each round.
 const maxTries = 100
 
-// makeRoom removes the oldest results of an owner until size bytes more may be
-// kept. Where that cannot be reached it removes nothing, reports false, and Put
-// refuses.
-func (s *Store) makeRoom(ctx context.Context, owner string, limits Limits, size int64) (made bool, err error) {
+// removeOldest removes the oldest results of an owner until size bytes more may be stored.
+// If removing cannot free enough, it removes nothing and returns false; Put then fails.
+func (s *Store) removeOldest(ctx context.Context, owner string, limits Limits, size int64) (enough bool, err error) {
 	now := s.now()
 	used, err := s.index.ArtifactUsage(ctx, owner, Result, now)
 	if err != nil || limits.Admit(Result, used, size) == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/toolroom/toolroom/internal/taint"
 )
 
-// Options tune a Store; the zero value is what a server wants.
+// Options configure a Store. The zero value is right for a server.
 type Options struct {
 	// Results and Files are the limits of the kinds; a zero field is that of
 	// DefaultLimits.
@@ -42,12 +42,11 @@ type Store struct {
 	labels func(context.Context) []taint.Label
 	onRead func(context.Context, string, []taint.Label) error
 
-	mu    sync.Mutex
-	swept time.Time
+	mu        sync.Mutex
+	lastSweep time.Time
 }
 
-// sweepEvery bounds how long an expired artifact takes room on the disk of a
-// store that is in use.
+// sweepEvery bounds how long an expired artifact stays on the disk of a store that is in use.
 const sweepEvery = time.Minute
 
 // orphanAge is how old a file without an entry must be before it counts as left
@@ -89,7 +88,7 @@ func (s *Store) Put(ctx context.Context, owner string, kind Kind, name, mime str
 	if !ok {
 		return toolroom.Artifact{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no kind of artifact %q", kind)
 	}
-	if err := s.sweepNowAndThen(ctx); err != nil {
+	if err := s.sweepIfDue(ctx); err != nil {
 		return toolroom.Artifact{}, err
 	}
 	// Asked before anything is written, so that a full store does not cost disk.
@@ -187,11 +186,11 @@ func (s *Store) Delete(ctx context.Context, owner, handle string) error {
 	return removeFile(s.path(e.Owner, handle))
 }
 
-// Sweep removes what has expired. Open calls it, and Put about once a minute.
+// Sweep removes expired artifacts. Open calls it, and Put about once a minute.
 func (s *Store) Sweep(ctx context.Context) error {
 	now := s.now()
 	s.mu.Lock()
-	s.swept = now
+	s.lastSweep = now
 	s.mu.Unlock()
 	expired, err := s.index.SweepArtifacts(ctx, now)
 	if err != nil {
@@ -205,9 +204,10 @@ func (s *Store) Sweep(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) sweepNowAndThen(ctx context.Context) error {
+// sweepIfDue calls Sweep if the last sweep is sweepEvery ago.
+func (s *Store) sweepIfDue(ctx context.Context) error {
 	s.mu.Lock()
-	due := s.now().Sub(s.swept) >= sweepEvery
+	due := s.now().Sub(s.lastSweep) >= sweepEvery
 	s.mu.Unlock()
 	if !due {
 		return nil
@@ -215,7 +215,7 @@ func (s *Store) sweepNowAndThen(ctx context.Context) error {
 	return s.Sweep(ctx)
 }
 
-// sweepOrphans removes files that no entry knows.
+// sweepOrphans removes files without an entry in the index.
 func (s *Store) sweepOrphans(ctx context.Context) error {
 	known, err := s.index.ArtifactHandles(ctx)
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *Store) sweepOrphans(ctx context.Context) error {
 	return nil
 }
 
-// path is where the bytes of an artifact are. Owners are hashed because their
+// path returns the path of the file with the bytes of an artifact. Owners are hashed because their
 // names are not safe as file names.
 func (s *Store) path(owner, handle string) string {
 	sum := sha256.Sum256([]byte(owner))

@@ -34,9 +34,9 @@ type Entry struct {
 	CancelsPromptly bool
 	// ID is the canonical id as text, and ModelName the name for model APIs.
 	ID, ModelName string
-	// Elsewhere marks a tool that is only released to other environments than prod. A bare
+	// OutsideProd marks a tool that is released, but not to prod. A bare
 	// name means another tool first.
-	Elsewhere bool
+	OutsideProd bool
 
 	input, output lazySchema
 }
@@ -96,8 +96,8 @@ type Options struct {
 	// Reserved returns an error if only a built-in provider may offer tools of a
 	// namespace; nil permits all.
 	Reserved func(namespace string) error
-	// Off returns how to get the tools of a namespace that has none here, or "".
-	Off func(namespace string) string
+	// MissingHint returns how to get the tools of a namespace that has none here, or "".
+	MissingHint func(namespace string) string
 	// Shared is called once for each further provider of an id, with the provider that
 	// serves the id.
 	Shared func(id toolroom.ID, serves string, providers []string)
@@ -111,12 +111,12 @@ const schemaCache = 4096
 
 // Catalog is the set of all tools. Its methods are safe for concurrent use.
 type Catalog struct {
-	selector Selector
-	schemas  *schema.Cache
-	changes  *changes
-	reserved func(namespace string) error
-	off      func(namespace string) string
-	told     func(id toolroom.ID, serves string, providers []string)
+	selector    Selector
+	schemas     *schema.Cache
+	changes     *changes
+	reserved    func(namespace string) error
+	hintMissing func(namespace string) string
+	onShared    func(id toolroom.ID, serves string, providers []string)
 
 	mu     sync.RWMutex
 	offers map[toolroom.ID][]*Entry // by unversioned id
@@ -133,15 +133,15 @@ type Catalog struct {
 	meaning     atomic.Pointer[Meaning]
 	noMeaning   atomic.Pointer[string]
 	learner     Learner // nil learns nothing
-	// shown maps the text of each id that search may find to the entry that serves it.
+	// searchable maps the text of each id that search may find to the entry that serves it.
 	// A search reads it while it holds the lock of the index, and a change waits for
 	// that lock while it holds mu. Therefore neither lock guards this map.
-	shown     sync.Map // of *Entry, by string
-	variants  sync.Map // of map[string]*Entry by version, by string; see SetVariants
-	providers map[string]source.Description
+	searchable sync.Map // of *Entry, by string
+	variants   sync.Map // of map[string]*Entry by version, by string; see SetVariants
+	providers  map[string]source.Description
 	// version counts changes of entries.
-	version atomic.Uint64
-	meant   atomic.Pointer[meant]
+	version  atomic.Uint64
+	resolved atomic.Pointer[resolutions]
 }
 
 // New returns an empty catalog.
@@ -155,8 +155,8 @@ func New(o Options) *Catalog {
 	if o.Reserved == nil {
 		o.Reserved = func(string) error { return nil }
 	}
-	if o.Off == nil {
-		o.Off = func(string) string { return "" }
+	if o.MissingHint == nil {
+		o.MissingHint = func(string) string { return "" }
 	}
 	if o.Shared == nil {
 		o.Shared = func(toolroom.ID, string, []string) {}
@@ -169,8 +169,8 @@ func New(o Options) *Catalog {
 		schemas:     o.Schemas,
 		changes:     newChanges(o.Coalesce),
 		reserved:    o.Reserved,
-		off:         o.Off,
-		told:        o.Shared,
+		hintMissing: o.MissingHint,
+		onShared:    o.Shared,
 		offers:      map[toolroom.ID][]*Entry{},
 		byName:      map[string][]toolroom.ID{},
 		byAlias:     map[string]toolroom.ID{},
@@ -230,7 +230,7 @@ func (c *Catalog) setProvider(provider string, src source.Source, tools []toolro
 		entries = append(entries, e)
 	}
 
-	defer c.tellShared()
+	defer c.reportShared()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var described source.Description
@@ -249,7 +249,7 @@ func (c *Catalog) setProvider(provider string, src source.Source, tools []toolro
 	}
 	// Any tool of the new list may use the aliases of the old list.
 	for _, id := range before {
-		c.freeAliases(provider, id)
+		c.removeOwnAliases(provider, id)
 	}
 	for _, e := range entries {
 		if err := c.put(e); err != nil {
@@ -267,9 +267,9 @@ func (c *Catalog) Register(provider string, src source.Source, tool toolroom.Too
 	return c.register(provider, src, tool, true, false)
 }
 
-// RegisterElsewhere is like [Catalog.Register], for a tool that only other environments than
+// RegisterOutsideProd is like [Catalog.Register], for a tool that only other environments than
 // prod have.
-func (c *Catalog) RegisterElsewhere(provider string, src source.Source, tool toolroom.Tool) error {
+func (c *Catalog) RegisterOutsideProd(provider string, src source.Source, tool toolroom.Tool) error {
 	return c.register(provider, src, tool, true, true)
 }
 
@@ -290,18 +290,18 @@ func (c *Catalog) Add(provider string, src source.Source, tool toolroom.Tool) er
 	return c.register(provider, src, tool, false, false)
 }
 
-func (c *Catalog) register(provider string, src source.Source, tool toolroom.Tool, replace, elsewhere bool) error {
+func (c *Catalog) register(provider string, src source.Source, tool toolroom.Tool, replace, outsideProd bool) error {
 	e, err := c.entry(provider, src, tool, c.reserved)
 	if err != nil {
 		return err
 	}
-	e.Elsewhere = elsewhere
+	e.OutsideProd = outsideProd
 	if err := e.CheckSchemas(); err != nil {
 		refused := toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", tool.ID, err)
 		refused.Tool = tool.ID.String()
 		return refused
 	}
-	defer c.tellShared()
+	defer c.reportShared()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, old := range c.offers[tool.ID.Unversioned()] {
@@ -316,24 +316,24 @@ func (c *Catalog) register(provider string, src source.Source, tool toolroom.Too
 	return c.put(e)
 }
 
-// tellShared reports the ids that have a further provider.
-func (c *Catalog) tellShared() {
-	type news struct {
+// reportShared calls onShared for the ids that have a further provider.
+func (c *Catalog) reportShared() {
+	type report struct {
 		id        toolroom.ID
 		serves    string
 		providers []string
 	}
-	var all []news
+	var all []report
 	c.mu.Lock()
 	for _, id := range c.shared {
 		if offers := c.offers[id]; len(offers) > 1 {
-			all = append(all, news{id, c.selector(offers).Provider, providers(offers)})
+			all = append(all, report{id, c.selector(offers).Provider, providers(offers)})
 		}
 	}
 	c.shared = nil
 	c.mu.Unlock()
-	for _, n := range all {
-		c.told(n.id, n.serves, n.providers)
+	for _, r := range all {
+		c.onShared(r.id, r.serves, r.providers)
 	}
 }
 
@@ -420,18 +420,18 @@ func (c *Catalog) put(e *Entry) error {
 	offers := c.offers[id]
 	kind := toolroom.ChangeRegistered
 	if at := slices.IndexFunc(offers, func(o *Entry) bool { return o.Provider == e.Provider }); at >= 0 {
-		if sameDefinition(&offers[at].Tool, &e.Tool) && offers[at].Elsewhere == e.Elsewhere {
+		if sameDefinition(&offers[at].Tool, &e.Tool) && offers[at].OutsideProd == e.OutsideProd {
 			// Only the source may differ: a new connection.
 			offers = slices.Clone(offers)
 			offers[at] = e
 			c.offers[id] = offers
 			if serving := c.selector(offers); !serving.Tool.Hidden {
-				c.shown.Store(id.String(), serving)
+				c.searchable.Store(id.String(), serving)
 			}
-			c.keepAliases(id)
+			c.addAliasesOf(id)
 			return nil
 		}
-		c.forgetAliases(offers[at])
+		c.removeAliases(offers[at])
 		kind = toolroom.ChangeUpdated
 		offers = slices.Clone(offers)
 		offers[at] = e
@@ -448,7 +448,7 @@ func (c *Catalog) put(e *Entry) error {
 		c.sorted = nil
 	}
 	c.offers[id] = offers
-	c.keepAliases(id)
+	c.addAliasesOf(id)
 	c.reindex(id)
 	c.changes.add(toolroom.Change{Kind: kind, ID: id})
 	return nil
@@ -461,11 +461,11 @@ func (c *Catalog) drop(provider string, id toolroom.ID) bool {
 		return false
 	}
 	c.version.Add(1)
-	c.forgetAliases(offers[at])
+	c.removeAliases(offers[at])
 	rest := slices.Delete(slices.Clone(offers), at, at+1)
 	if len(rest) > 0 {
 		c.offers[id] = rest
-		c.keepAliases(id)
+		c.addAliasesOf(id)
 		c.reindex(id)
 		c.changes.add(toolroom.Change{Kind: toolroom.ChangeUpdated, ID: id})
 		return true
@@ -477,18 +477,18 @@ func (c *Catalog) drop(provider string, id toolroom.ID) bool {
 		delete(c.byName, id.Name)
 	}
 	c.sorted = nil
-	c.hide(id)
+	c.removeFromSearch(id)
 	c.changes.add(toolroom.Change{Kind: toolroom.ChangeRemoved, ID: id})
 	return true
 }
 
-// hide removes id from search.
-func (c *Catalog) hide(id toolroom.ID) {
-	c.shown.Delete(id.String())
+// removeFromSearch removes id from search.
+func (c *Catalog) removeFromSearch(id toolroom.ID) {
+	c.searchable.Delete(id.String())
 	c.index.Delete(id.String())
 }
 
-// checkAliases refuses an alias that can already mean another tool in any spelling.
+// checkAliases returns an error if an alias can already mean another tool in any spelling.
 func (c *Catalog) checkAliases(e *Entry, id toolroom.ID) error {
 	for _, alias := range e.Tool.Aliases {
 		holders, err := c.meanings(alias)
@@ -505,21 +505,21 @@ func (c *Catalog) checkAliases(e *Entry, id toolroom.ID) error {
 	return nil
 }
 
-// keepAliases enters the aliases of id from all its providers, because an alias that
-// one removes may still be offered by another.
-func (c *Catalog) keepAliases(id toolroom.ID) {
+// addAliasesOf adds the aliases of id from all its providers, because an alias that one
+// removes may still be offered by another.
+func (c *Catalog) addAliasesOf(id toolroom.ID) {
 	for _, e := range c.offers[id] {
-		c.enterAliases(e)
+		c.addAliases(e)
 	}
 }
 
-func (c *Catalog) enterAliases(e *Entry) {
+func (c *Catalog) addAliases(e *Entry) {
 	for _, alias := range e.Tool.Aliases {
 		c.byAlias[alias] = e.Tool.ID.Unversioned()
 	}
 }
 
-func (c *Catalog) forgetAliases(e *Entry) {
+func (c *Catalog) removeAliases(e *Entry) {
 	for _, alias := range e.Tool.Aliases {
 		if c.byAlias[alias] == e.Tool.ID.Unversioned() {
 			delete(c.byAlias, alias)
@@ -527,16 +527,16 @@ func (c *Catalog) forgetAliases(e *Entry) {
 	}
 }
 
-// freeAliases removes the aliases of id that only this provider offers.
-func (c *Catalog) freeAliases(provider string, id toolroom.ID) {
+// removeOwnAliases removes the aliases of id that only one provider offers.
+func (c *Catalog) removeOwnAliases(provider string, id toolroom.ID) {
 	for _, e := range c.offers[id] {
 		if e.Provider == provider {
-			c.forgetAliases(e)
+			c.removeAliases(e)
 		}
 	}
 	for _, e := range c.offers[id] {
 		if e.Provider != provider {
-			c.enterAliases(e)
+			c.addAliases(e)
 		}
 	}
 }
@@ -545,10 +545,10 @@ func (c *Catalog) freeAliases(provider string, id toolroom.ID) {
 func (c *Catalog) reindex(id toolroom.ID) {
 	e := c.selector(c.offers[id])
 	if e.Tool.Hidden {
-		c.hide(id)
+		c.removeFromSearch(id)
 		return
 	}
-	c.shown.Store(id.String(), e)
+	c.searchable.Store(id.String(), e)
 	about := c.providers[e.Provider]
 	c.index.Put(document(e, about))
 }

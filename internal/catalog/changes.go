@@ -43,5 +43,5 @@ func (c *changes) flush() {
 	group := c.pending
 	c.pending = nil
 	c.mu.Unlock()
-	c.subscribers.Tell(group)
+	c.subscribers.Notify(group)
 }

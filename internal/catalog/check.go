@@ -57,7 +57,7 @@ func checkTool(t *toolroom.Tool) error {
 		if len(ex.Description) > maxExampleText || len(ex.ResultHint) > maxResultHint {
 			return refuse("example %d of %s: a description has at most %d bytes, a result hint %d", i+1, t.ID, maxExampleText, maxResultHint)
 		}
-		if depth, keys, ok := measure(ex.Arguments); !ok || depth > maxExampleDepth || keys > maxExampleKeys {
+		if depth, keys, ok := objectSize(ex.Arguments); !ok || depth > maxExampleDepth || keys > maxExampleKeys {
 			return refuse("example %d of %s: its arguments must be a JSON object with at most %d levels and %d keys", i+1, t.ID, maxExampleDepth, maxExampleKeys)
 		}
 	}
@@ -100,8 +100,9 @@ func cleanTags(tags []string) []string {
 	return out
 }
 
-// measure counts the nesting depth and the keys of a JSON object.
-func measure(raw json.RawMessage) (depth, keys int, ok bool) {
+// objectSize returns the nesting depth and the number of keys of a JSON object. ok is
+// false for any other document.
+func objectSize(raw json.RawMessage) (depth, keys int, ok bool) {
 	var tree map[string]any
 	if err := json.Unmarshal(raw, &tree); err != nil || tree == nil {
 		return 0, 0, false

@@ -47,7 +47,7 @@ func (c *Catalog) Describe(ctx context.Context, e *Entry, level toolroom.Level, 
 	}
 	d.InputSchema = t.InputSchema
 	d.Guarantee = t.RepeatGuarantee()
-	d.Required, d.Defaults, d.Types = digest(t.InputSchema)
+	d.Required, d.Defaults, d.Types = schemaDigest(t.InputSchema)
 	if err := e.CheckSchemas(); err != nil {
 		d.Problem = err.Error()
 	}
@@ -100,8 +100,8 @@ func providers(offers []*Entry) []string {
 	return names
 }
 
-// digest extracts the facts that a caller needs first from the top level of a schema.
-func digest(raw json.RawMessage) (required []string, defaults map[string]any, types map[string]string) {
+// schemaDigest extracts the facts that a caller needs first from the top level of a schema.
+func schemaDigest(raw json.RawMessage) (required []string, defaults map[string]any, types map[string]string) {
 	var s struct {
 		Required   []string                   `json:"required"`
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -122,12 +122,12 @@ func digest(raw json.RawMessage) (required []string, defaults map[string]any, ty
 		if types == nil {
 			types = map[string]string{}
 		}
-		types[name] = p.words(s.Defs)
+		types[name] = p.describe(s.Defs)
 	}
 	return s.Required, defaults, types
 }
 
-// property is what a digest shows of the schema of a property.
+// property is the part of a property's schema that a digest shows.
 type property struct {
 	Type       any                        `json:"type"`
 	Default    json.RawMessage            `json:"default"`
@@ -139,8 +139,8 @@ type property struct {
 
 type definitions map[string]json.RawMessage
 
-// property reads a schema, or the definition that it refers to. One of another form
-// allows anything.
+// property returns the property of a schema, or of the definition that the schema refers to.
+// A schema in another form allows anything.
 func (d definitions) property(raw json.RawMessage) property {
 	var p, of property
 	if json.Unmarshal(raw, &p) != nil {
@@ -155,19 +155,19 @@ func (d definitions) property(raw json.RawMessage) property {
 	return p
 }
 
-// words returns the type in words, with the elements of an array and the members of an
-// object.
-func (p property) words(d definitions) string {
+// describe returns the type in words, including the element type of an array and the members
+// of an object.
+func (p property) describe(d definitions) string {
 	if p.Type == "array" && p.Items != nil {
-		return "array of " + d.property(p.Items).word()
+		return "array of " + d.property(p.Items).describeType()
 	}
-	return p.word()
+	return p.describeType()
 }
 
-func (p property) word() string {
+func (p property) describeType() string {
 	switch {
 	case len(p.Enum) > 0:
-		return "one of " + values(p.Enum)
+		return "one of " + joinValues(p.Enum)
 	case p.Type == "object" && len(p.Properties) > 0:
 		const most = 8
 		names := slices.Sorted(maps.Keys(p.Properties))
@@ -180,12 +180,12 @@ func (p property) word() string {
 	case string:
 		return t
 	case []any:
-		return words(t)
+		return joinTypes(t)
 	}
 	return "any"
 }
 
-func words(list []any) string {
+func joinTypes(list []any) string {
 	parts := make([]string, len(list))
 	for i, v := range list {
 		parts[i] = fmt.Sprint(v)
@@ -193,8 +193,8 @@ func words(list []any) string {
 	return strings.Join(parts, " | ")
 }
 
-// values returns JSON values as people write them: texts without quotes, numbers as they are.
-func values(list []json.RawMessage) string {
+// joinValues returns JSON values as people write them: texts without quotes, numbers as they are.
+func joinValues(list []json.RawMessage) string {
 	parts := make([]string, len(list))
 	for i, raw := range list {
 		if raw[0] != '"' || json.Unmarshal(raw, &parts[i]) != nil {

@@ -183,7 +183,7 @@ func TestShortenKeepsToItsLength(t *testing.T) {
 // TestTypesAreInWords tests the digest of schemas, also of forms that say little.
 func TestTypesAreInWords(t *testing.T) {
 	t.Parallel()
-	_, defaults, types := digest(json.RawMessage(`{"properties":{
+	_, defaults, types := schemaDigest(json.RawMessage(`{"properties":{
 		"stops":{"type":"array","items":{"$ref":"#/$defs/Stop"}},"tags":{"type":"array","items":{"type":"string"}},
 		"stop":{"$ref":"#/$defs/Stop","default":{}},"loop":{"$ref":"#/$defs/Loop"},"gone":{"$ref":"#/$defs/None"},
 		"pair":{"type":"array","items":[{"type":"string"}]},"list":{"type":"array"},"any":true},

@@ -29,7 +29,7 @@ func TestTheArgumentsOfAReadyCallAreExact(t *testing.T) {
 
 func TestTheValuesOfAnEnumAreShownAsTheyAre(t *testing.T) {
 	t.Parallel()
-	_, defaults, types := digest(json.RawMessage(`{"properties": {
+	_, defaults, types := schemaDigest(json.RawMessage(`{"properties": {
 		"size": {"enum": [1000000, 9007199254740993, null, "a", true]},
 		"none": {"type": ["string", "null"], "default": null}}}`))
 	want := map[string]string{"size": "one of 1000000 | 9007199254740993 | null | a | true", "none": "string | null"}

@@ -10,51 +10,52 @@ import (
 	"github.com/toolroom/toolroom/internal/pattern"
 )
 
-type trace struct{ says, excerpt string }
+// hiddenPart is a part of a text that people do not see: what is wrong, and an excerpt.
+type hiddenPart struct{ says, excerpt string }
 
 // hiddenText finds text that people do not see.
-func hiddenText(text string) []trace {
-	var out []trace
+func hiddenText(text string) []hiddenPart {
+	var out []hiddenPart
 	seen := map[string]bool{}
 	rightToLeft := sync.OnceValue(func() bool { return strings.ContainsFunc(text, isRightToLeft) })
 	for i, r := range text {
 		if ' ' <= r && r < 0x7f {
 			continue
 		}
-		says := invisible(text, i, r, rightToLeft)
+		says := invisibleReason(text, i, r, rightToLeft)
 		if says != "" && !seen[says] {
 			seen[says] = true
-			out = append(out, trace{says, around(text, i, i+utf8.RuneLen(r))})
+			out = append(out, hiddenPart{says, excerptAround(text, i, i+utf8.RuneLen(r))})
 		}
 	}
 	shown := text
 	if strings.ContainsRune(text, '`') {
-		shown = code().ReplaceAllStringFunc(text, func(span string) string { return strings.Repeat("`", len(span)) })
+		shown = codePattern().ReplaceAllStringFunc(text, func(span string) string { return strings.Repeat("`", len(span)) })
 	}
-	for _, at := range comment().FindAllStringIndex(shown, -1) {
+	for _, at := range commentPattern().FindAllStringIndex(shown, -1) {
 		// A single word is the name of a mark, such as <!-- more -->.
 		if inside := shown[at[0]+len("<!--") : at[1]]; len(strings.Fields(strings.TrimSuffix(inside, "-->"))) > 1 || len(inside) > 24 {
-			out = append(out, trace{"a comment hides text", around(text, at[0], at[1])})
+			out = append(out, hiddenPart{"a comment hides text", excerptAround(text, at[0], at[1])})
 			break
 		}
 	}
-	for _, p := range concealed {
+	for _, p := range concealments {
 		if at := p.pattern().FindStringIndex(shown); at != nil {
-			out = append(out, trace{p.says, around(text, at[0], at[1])})
+			out = append(out, hiddenPart{p.says, excerptAround(text, at[0], at[1])})
 		}
 	}
 	return out
 }
 
-// code is Markdown that is shown as it is written.
-var code = pattern.Lazy("(?s)```.*?```|`[^`\n]+`")
+// codePattern matches Markdown code, which is shown as it is written.
+var codePattern = pattern.Lazy("(?s)```.*?```|`[^`\n]+`")
 
-// comment is one of HTML. One without an end hides the rest.
-var comment = pattern.Lazy(`(?s)<!--.*?(?:-->|\z)`)
+// commentPattern matches an HTML comment. A comment without an end hides the rest.
+var commentPattern = pattern.Lazy(`(?s)<!--.*?(?:-->|\z)`)
 
-// concealed are further ways to keep printable text out of sight. A row of a Markdown table
-// often has much space.
-var concealed = []struct {
+// concealments are further ways to hide printable text. Rows of Markdown tables are excluded
+// from the second pattern because they often have much space.
+var concealments = []struct {
 	pattern func() *regexp.Regexp
 	says    string
 }{
@@ -65,9 +66,9 @@ var concealed = []struct {
 	{pattern.Lazy(`(?i)<(?:[a-z][a-z0-9]*\s(?:[^<>]*\s)?hidden[\s>=/]|template\s*>)`), "markup hides text"},
 }
 
-// invisible says what is wrong with a rune at a place, or returns "". rightToLeft reports
-// whether the text has such a script.
-func invisible(text string, at int, r rune, rightToLeft func() bool) string {
+// invisibleReason says what is wrong with the rune at an offset, or returns "" if nothing is.
+// rightToLeft reports whether the text has letters of a right-to-left script.
+func invisibleReason(text string, at int, r rune, rightToLeft func() bool) string {
 	const (
 		noWidth   = "characters of no width are in the text"
 		direction = "characters that turn the direction of writing make text look like another"
@@ -82,7 +83,7 @@ func invisible(text string, at int, r rune, rightToLeft func() bool) string {
 	case r < 0x20 || 0x7f <= r && r < 0xa0:
 		return "a control character is in the text"
 	case 0xe0000 <= r && r <= 0xe007f:
-		if flagged(text, at) {
+		if isFlagTag(text, at) {
 			return ""
 		}
 		return "tag characters, which nobody sees, spell text"
@@ -94,7 +95,7 @@ func invisible(text string, at int, r rune, rightToLeft func() bool) string {
 		}
 		return direction
 	case r == 0x200d || r == 0x200c:
-		if joins(text, at, r) {
+		if joinerIsNeeded(text, at, r) {
 			return ""
 		}
 		return noWidth
@@ -142,21 +143,22 @@ func isRightToLeft(r rune) bool {
 	return r != 0x061c && unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Syriac, unicode.Thaana)
 }
 
-// flagged reports whether tag characters belong to a flag, such as Scotland's.
-func flagged(text string, at int) bool {
+// isFlagTag reports whether the tag character at an offset belongs to a flag emoji, such as
+// Scotland's.
+func isFlagTag(text string, at int) bool {
 	before := strings.TrimRightFunc(text[max(0, at-40):at], func(r rune) bool { return 0xe0020 <= r && r <= 0xe007f })
 	return strings.HasSuffix(before, "\U0001f3f4") && at-strings.LastIndex(text[:at], "\U0001f3f4") <= 8*4
 }
 
-// joins reports whether a joiner has work to do: between parts of an emoji, or
-// in a script that needs it.
-func joins(text string, at int, r rune) bool {
+// joinerIsNeeded reports whether the joiner at an offset is legitimate: between parts of an
+// emoji, or in a script that uses joiners.
+func joinerIsNeeded(text string, at int, r rune) bool {
 	before, _ := utf8.DecodeLastRuneInString(strings.TrimSuffix(text[:at], "\ufe0f"))
 	after, _ := utf8.DecodeRuneInString(text[at+utf8.RuneLen(r):])
-	joined := func(r rune) bool {
+	takesJoiner := func(r rune) bool {
 		return r >= 0x1f000 && r <= 0x1faff || r >= 0x2190 && r <= 0x2bff ||
 			unicode.In(r, unicode.Arabic, unicode.Devanagari, unicode.Bengali, unicode.Tamil, unicode.Telugu,
 				unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Gujarati, unicode.Gurmukhi, unicode.Oriya, unicode.Mongolian)
 	}
-	return joined(before) && joined(after)
+	return takesJoiner(before) && takesJoiner(after)
 }

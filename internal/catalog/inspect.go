@@ -96,7 +96,7 @@ func Inspect(tools, others []toolroom.Tool, instructions string) []Finding {
 	return in.found
 }
 
-// inspection keeps what was found. A text or document that occurs again, such as a schema that
+// inspection holds the findings. A text or document that occurs again, such as a schema that
 // many operations of an API share, is not read again.
 type inspection struct {
 	found     []Finding
@@ -121,11 +121,11 @@ func (in *inspection) add(rule string, tool, where, says, excerpt string) {
 		f.Tool, f.Where = tool, where
 		in.found = append(in.found, f)
 	}
-	in.again([]int{at})
+	in.addPlaces([]int{at})
 }
 
-// again counts findings at one more place.
-func (in *inspection) again(found []int) {
+// addPlaces counts one more place for each of these findings, which are indexes in found.
+func (in *inspection) addPlaces(found []int) {
 	for _, at := range found {
 		in.found[at].Places++
 	}
@@ -141,7 +141,7 @@ func (in *inspection) tool(t *toolroom.Tool) {
 	in.document(id, "/output_schema", t.OutputSchema, true)
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(t.Raw, &raw) == nil {
-		// What Toolroom models has been looked at.
+		// The members that Toolroom models were inspected above.
 		for _, known := range []string{"name", "title", "description", "inputSchema", "outputSchema"} {
 			delete(raw, known)
 		}
@@ -152,7 +152,7 @@ func (in *inspection) tool(t *toolroom.Tool) {
 	}
 }
 
-// document looks at every text within a document: models read names and defaults as well
+// document inspects every text within a document: models read names and defaults as well
 // as descriptions.
 func (in *inspection) document(id, where string, document json.RawMessage, isSchema bool) {
 	if len(document) == 0 {
@@ -160,7 +160,7 @@ func (in *inspection) document(id, where string, document json.RawMessage, isSch
 	}
 	key := maphash.Bytes(in.seed, document)
 	if known, ok := in.documents[key]; ok {
-		in.again(known)
+		in.addPlaces(known)
 		return
 	}
 	if in.read += len(document); in.read > maxTexts {
@@ -176,27 +176,27 @@ func (in *inspection) document(id, where string, document json.RawMessage, isSch
 	in.documents[key] = in.added
 }
 
-// value looks at a value. Keyword is the name of the member that it is, or that holds the
-// list it is in.
+// value inspects a value. Keyword is the name of the member that holds it, directly or in a
+// list.
 func (in *inspection) value(id, where, keyword string, v any, isSchema bool) {
 	switch v := v.(type) {
 	case string:
 		in.text(id, where, v)
-		if says := misplaced(keyword, v); isSchema && says != "" {
-			in.add(Misplaced, id, where, says, around(v, 0, 0))
+		if says := misplacedReason(keyword, v); isSchema && says != "" {
+			in.add(Misplaced, id, where, says, excerptAround(v, 0, 0))
 		}
 	case []any:
 		for i, child := range v {
-			in.value(id, below(where, strconv.Itoa(i)), keyword, child, isSchema)
+			in.value(id, memberPath(where, strconv.Itoa(i)), keyword, child, isSchema)
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			at := below(where, name)
+			at := memberPath(where, name)
 			in.text(id, at, name)
 			switch keyword {
 			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 				if isSchema && keyword == "properties" && isProse(name) {
-					in.add(Misplaced, id, at, "the name of a parameter is a sentence", around(name, 0, 0))
+					in.add(Misplaced, id, at, "the name of a parameter is a sentence", excerptAround(name, 0, 0))
 				}
 				in.value(id, at, "", v[name], isSchema) // a parameter may be called type
 			default:
@@ -211,8 +211,8 @@ func (in *inspection) value(id, where, keyword string, v any, isSchema bool) {
 // from outside may be long.
 const maxWhere = 1000
 
-// below returns the place of a member, cut with an ellipsis if it is too long.
-func below(where, name string) string {
+// memberPath returns the JSON pointer of a member, truncated with an ellipsis if it is too long.
+func memberPath(where, name string) string {
 	if strings.HasSuffix(where, "…") {
 		return where
 	}
@@ -222,9 +222,9 @@ func below(where, name string) string {
 	return where + "/" + name
 }
 
-// misplaced says what is wrong with a string as the value of a schema's keyword, or
+// misplacedReason says what is wrong with a string as the value of a schema's keyword, or
 // returns "".
-func misplaced(keyword, text string) string {
+func misplacedReason(keyword, text string) string {
 	switch keyword {
 	case "$comment":
 		return "a comment in a schema is shown to nobody"
@@ -241,14 +241,14 @@ func isProse(text string) bool {
 	return len(strings.Fields(text)) >= 6 || len(strings.Fields(strings.ReplaceAll(text, "_", " "))) >= 12
 }
 
-// text looks at one text.
+// text inspects one text.
 func (in *inspection) text(id, where, text string) {
 	if text == "" {
 		return
 	}
 	key := maphash.String(in.seed, text)
 	if known, ok := in.texts[key]; ok {
-		in.again(known)
+		in.addPlaces(known)
 		return
 	}
 	before := len(in.added)
@@ -265,8 +265,8 @@ func (in *inspection) text(id, where, text string) {
 // maxExcerpt bounds an excerpt, in runes.
 const maxExcerpt = 120
 
-// around is what is near a place in a text.
-func around(text string, start, end int) string {
+// excerptAround returns the text around an offset range, on one line.
+func excerptAround(text string, start, end int) string {
 	runes := []rune(strings.Join(strings.Fields(text[max(0, start-30):min(len(text), end+80)]), " "))
 	if len(runes) > maxExcerpt {
 		runes = append(runes[:maxExcerpt], '…')

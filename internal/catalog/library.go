@@ -69,11 +69,11 @@ func sameSource(a, b source.Source) bool {
 // Library is the set of all resources and prompts. The zero Library is ready to use. Its
 // methods are safe for concurrent use.
 type Library struct {
-	mu       sync.RWMutex
-	offers   map[string]Offer
-	watchers Listeners[Change]
-	readers  Listeners[Update]
-	hearers  Listeners[Notification]
+	mu             sync.RWMutex
+	offers         map[string]Offer
+	onChange       Listeners[Change]
+	onUpdate       Listeners[Update]
+	onNotification Listeners[Notification]
 }
 
 // Update is a resource that has changed.
@@ -100,7 +100,7 @@ func (l *Library) Set(provider string, o Offer) {
 	before := l.offers[provider]
 	l.offers[provider] = o
 	l.mu.Unlock()
-	l.tell(before, o)
+	l.notifyChange(before, o)
 }
 
 // Remove removes a provider.
@@ -109,10 +109,11 @@ func (l *Library) Remove(provider string) {
 	before := l.offers[provider]
 	delete(l.offers, provider)
 	l.mu.Unlock()
-	l.tell(before, Offer{})
+	l.notifyChange(before, Offer{})
 }
 
-func (l *Library) tell(before, after Offer) {
+// notifyChange calls the functions of Subscribe if a list differs.
+func (l *Library) notifyChange(before, after Offer) {
 	c := Change{
 		Resources: !slices.EqualFunc(before.Resources, after.Resources, sameResource) || !slices.EqualFunc(before.Templates, after.Templates, sameTemplate) ||
 			!slices.EqualFunc(before.Skills, after.Skills, sameSkill),
@@ -120,30 +121,32 @@ func (l *Library) tell(before, after Offer) {
 		Prompts: !slices.EqualFunc(before.Prompts, after.Prompts, samePrompt),
 	}
 	if c != (Change{}) {
-		l.watchers.Tell(c)
+		l.onChange.Notify(c)
 	}
 }
 
 // Subscribe calls f after each change of a list, until cancel is called. f must
 // not block.
-func (l *Library) Subscribe(f func(Change)) (cancel func()) { return l.watchers.Add(f) }
+func (l *Library) Subscribe(f func(Change)) (cancel func()) { return l.onChange.Add(f) }
 
-// Updated reports a changed resource to the functions of OnUpdate.
-func (l *Library) Updated(provider, uri string, params json.RawMessage) {
-	l.readers.Tell(Update{provider, uri, l.shownURI(provider, uri), params})
+// ReportUpdate calls the functions of OnUpdate for a changed resource.
+func (l *Library) ReportUpdate(provider, uri string, params json.RawMessage) {
+	l.onUpdate.Notify(Update{provider, uri, l.shownURI(provider, uri), params})
 }
 
 // OnUpdate calls f with each changed resource, until cancel is called. f must not block.
-func (l *Library) OnUpdate(f func(Update)) (cancel func()) { return l.readers.Add(f) }
+func (l *Library) OnUpdate(f func(Update)) (cancel func()) { return l.onUpdate.Add(f) }
 
-// Notified passes a notification of a provider to the functions of OnNotification.
-func (l *Library) Notified(provider string, n source.Notification) {
-	l.hearers.Tell(Notification{n, provider})
+// ForwardNotification calls the functions of OnNotification with a provider's notification.
+func (l *Library) ForwardNotification(provider string, n source.Notification) {
+	l.onNotification.Notify(Notification{n, provider})
 }
 
 // OnNotification calls f with each notification, until cancel is called. f must not
 // block.
-func (l *Library) OnNotification(f func(Notification)) (cancel func()) { return l.hearers.Add(f) }
+func (l *Library) OnNotification(f func(Notification)) (cancel func()) {
+	return l.onNotification.Add(f)
+}
 
 // Resources lists the resources of the providers for which visible returns true, in the
 // order of providers and then in that of the source.
@@ -151,11 +154,11 @@ func (l *Library) Resources(visible func(provider string) bool) []Resource {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var all []Resource
-	uris := taken{}
+	uris := shownURIs{}
 	for _, provider := range l.providers() {
 		seen := visible(provider)
 		for _, r := range l.offers[provider].Resources {
-			shown := uris.shown(provider, r.URI, scopedURI)
+			shown := uris.assign(provider, r.URI, scopedURI)
 			if seen {
 				all = append(all, Resource{Resource: r, Provider: provider, Shown: shown})
 			}
@@ -164,17 +167,17 @@ func (l *Library) Resources(visible func(provider string) bool) []Resource {
 	return all
 }
 
-// taken are the shown URIs of all providers, visible or not, so that callers with
-// different permissions see the same URIs.
-type taken map[string]bool
+// shownURIs is the set of URIs shown so far. It includes those of providers that the caller
+// cannot see, so that callers with different permissions see the same URIs.
+type shownURIs map[string]bool
 
-// shown returns the URI under which a provider's URI is shown: the same unless that is
-// taken.
-func (t taken) shown(provider, uri string, scoped func(provider, uri string) string) string {
-	if t[uri] {
+// assign returns the URI under which a provider's URI is shown, and adds it to the set: the
+// same URI, or the one that scoped returns if another provider has it.
+func (s shownURIs) assign(provider, uri string, scoped func(provider, uri string) string) string {
+	if s[uri] {
 		uri = scoped(provider, uri)
 	}
-	t[uri] = true
+	s[uri] = true
 	return uri
 }
 
@@ -240,7 +243,7 @@ func (l *Library) FindResource(uri string, visible func(provider string) bool) (
 		}
 	}
 	for _, t := range l.Templates(visible) {
-		if fits(t.URITemplate, uri) {
+		if matchesTemplate(t.URITemplate, uri) {
 			return t.Provider, uri, true
 		}
 	}

@@ -44,15 +44,15 @@ func (v View) as(e *Entry) *Entry {
 	return v.As(e)
 }
 
-// Only returns the view without the entries for which show returns false.
-func (v View) Only(show func(*Entry) bool) View {
-	all := v
-	v.Visible = func(e *Entry) bool { return all.shows(e) && show(e) }
+// Filter returns a view that shows only those entries of v for which show returns true.
+func (v View) Filter(show func(*Entry) bool) View {
+	outer := v
+	v.Visible = func(e *Entry) bool { return outer.shows(e) && show(e) }
 	return v
 }
 
-// In returns the entry of a view, or nil if it does not show it.
-func (v View) In(e *Entry) *Entry {
+// Apply returns the version of e that the view shows, or nil if it hides e.
+func (v View) Apply(e *Entry) *Entry {
 	if !v.shows(e) {
 		return nil
 	}
@@ -71,7 +71,7 @@ type Page struct {
 // neither gaps nor repetitions.
 func (c *Catalog) List(o ListOptions) (Page, error) {
 	ids, fingerprint := c.order()
-	start, err := startOf(o, ids, fingerprint)
+	start, err := cursorStart(o, ids, fingerprint)
 	if err != nil {
 		return Page{}, err
 	}
@@ -140,7 +140,7 @@ func cursor(fingerprint, namespace string, next toolroom.ID) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-func startOf(o ListOptions, ids []toolroom.ID, fingerprint string) (int, error) {
+func cursorStart(o ListOptions, ids []toolroom.ID, fingerprint string) (int, error) {
 	if o.Cursor == "" {
 		return 0, nil
 	}

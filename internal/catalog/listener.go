@@ -9,8 +9,8 @@ import (
 	"github.com/toolroom/toolroom/internal/panics"
 )
 
-// List is a set of functions that receive events of one kind. The zero List is empty. Its
-// methods may be called concurrently.
+// Listeners is a set of functions that receive events of one kind. The zero Listeners is
+// empty. Its methods may be called concurrently.
 type Listeners[T any] struct {
 	mu   sync.Mutex
 	all  map[int]func(T)
@@ -35,8 +35,8 @@ func (l *Listeners[T]) Add(f func(T)) (cancel func()) {
 	}
 }
 
-// Tell calls all functions, in any order, and returns after the last.
-func (l *Listeners[T]) Tell(event T) {
+// Notify calls all functions, in any order, and returns after the last.
+func (l *Listeners[T]) Notify(event T) {
 	l.mu.Lock()
 	all := slices.Collect(maps.Values(l.all))
 	l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *Listeners[T]) Tell(event T) {
 	}
 }
 
-// Empty reports whether the list has no functions.
+// Empty reports whether there are no functions.
 func (l *Listeners[T]) Empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

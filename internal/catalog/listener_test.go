@@ -14,7 +14,7 @@ func TestAListenerThatPanicsKeepsNothingFromTheOthers(t *testing.T) {
 		list.Add(func(int) { panic("boom") })
 		list.Add(func(n int) { told += n })
 	}
-	if list.Tell(1); told != 3 {
+	if list.Notify(1); told != 3 {
 		t.Errorf("%d of 3 were told", told)
 	}
 }
@@ -28,10 +28,10 @@ func TestWhoHasCancelledIsToldNoMore(t *testing.T) {
 	var first, second int
 	cancel := list.Add(func(n int) { first += n })
 	list.Add(func(n int) { second += n })
-	list.Tell(1)
+	list.Notify(1)
 	cancel()
 	cancel()
-	list.Tell(10)
+	list.Notify(10)
 	if first != 1 || second != 11 || list.Empty() {
 		t.Errorf("the first was told %d, the second %d", first, second)
 	}
@@ -43,8 +43,8 @@ func TestAFunctionMayCancelItselfWhileItIsTold(t *testing.T) {
 	told := 0
 	var cancel func()
 	cancel = list.Add(func(string) { told++; cancel() })
-	list.Tell("once")
-	list.Tell("twice")
+	list.Notify("once")
+	list.Notify("twice")
 	if told != 1 {
 		t.Errorf("it was told %d times", told)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// names compares names with those of other sources: a model that means one tool must
-// not get the other. The same server under two names is no finding.
+// names compares the names of tools with those of other sources, so that a model does not
+// call one tool in place of another. The same server under two names is no finding.
 func (in *inspection) names(tools, others []toolroom.Tool) {
 	known := map[string][]*toolroom.Tool{}
 	for i := range others {
@@ -23,9 +23,9 @@ func (in *inspection) names(tools, others []toolroom.Tool) {
 				continue
 			case withoutSeparators(other.ID.Name) != withoutSeparators(t.ID.Name):
 				rule, says = Lookalike, "its name looks like that of a tool of "
-			case max(len(nameWords(t.ID.Name)), len(wordsOf(other.ID.Name))) > 1 && (t.Source == toolroom.SourceMCP || other.Source == toolroom.SourceMCP):
-				// A single word, such as search, is everybody's, and an MCP server alone
-				// chooses the names of its tools when it likes.
+			case max(len(nameWords(t.ID.Name)), len(nameWords(other.ID.Name))) > 1 && (t.Source == toolroom.SourceMCP || other.Source == toolroom.SourceMCP):
+				// A single word, such as search, is common. Only an MCP server can change the
+				// names of its tools at any time.
 				rule, says = Shadow, "a tool has that name in "
 			default:
 				continue
@@ -35,26 +35,25 @@ func (in *inspection) names(tools, others []toolroom.Tool) {
 	}
 }
 
-// plain is the same for names that differ only in case and separators.
+// withoutSeparators returns the same text for names that differ only in case and separators.
 func withoutSeparators(name string) string {
 	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// skeleton is the same for names that look alike: after UTS 39, "Unicode
+// skeleton returns the same text for names that look alike: after UTS 39, "Unicode
 // Security Mechanisms", for the characters that names may have.
 func skeleton(name string) string {
 	return strings.NewReplacer("0", "o", "1", "l", "i", "l", "|", "l", "5", "s", "rn", "m", "vv", "w", "_", "", "-", "", ".", "").
-		Replace(strings.ToLower(strings.Map(folded, name)))
+		Replace(strings.ToLower(strings.Map(latinLookalike, name)))
 }
 
 func nameWords(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '-' || r == '.' })
 }
 
-// folded is the Latin letter that a rune looks like, or the rune. The letters
-// are those of the Unicode file confusables.txt that small scripts of words are
-// spelled with.
-func folded(r rune) rune {
+// latinLookalike returns the Latin letter that r looks like, or r. Of the Unicode file
+// confusables.txt it knows the Cyrillic and Greek letters with which Latin words can be spelled.
+func latinLookalike(r rune) rune {
 	const from = "асеорхуіјѕԁһԛԝАВСЕНІЈКМОРЅТХУаοαενιρτυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"
 	const to = "aceopxyijsdhqwABCEHIJKMOPSTXYaoaevlptuABEZHIKMNOPTYX"
 	if r < 0x80 {

@@ -15,13 +15,13 @@ import (
 // maxCandidates is the maximum number of tools that an error names.
 const maxCandidates = 5
 
-// Resolve returns the tool that a spelling means. The error is an [*toolroom.Error]
+// Resolve returns the tool that a spelling names. The error is an [*toolroom.Error]
 // with code invalid_id, tool_not_found with the nearest tools, or ambiguous_tool with
 // the candidates. Errors name only tools for which visible returns true; nil permits
 // all.
 func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, error) {
-	known := c.known()
-	if e, ok := known.entries.Load(spelling); ok {
+	cache := c.currentResolutions()
+	if e, ok := cache.entries.Load(spelling); ok {
 		return e.(*Entry), nil
 	}
 	c.mu.RLock()
@@ -33,7 +33,7 @@ func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, e
 		return nil, err
 	case e != nil:
 		if sole { // otherwise the selector may choose another one next time
-			known.entries.Store(spelling, e)
+			cache.entries.Store(spelling, e)
 		}
 		return e, nil
 	case len(candidates) > 1:
@@ -43,20 +43,21 @@ func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, e
 	}
 }
 
-// meant caches resolved spellings for one version of the catalog. It holds only those
-// of existing tools, each of which has a few.
-type meant struct {
+// resolutions caches the tools of spellings for one version of the catalog. It holds only
+// spellings of existing tools, so its size is bounded: each tool has a few.
+type resolutions struct {
 	version uint64
 	entries sync.Map // of *Entry, by string
 }
 
-func (c *Catalog) known() *meant {
+// currentResolutions returns the cache for the current version of the catalog.
+func (c *Catalog) currentResolutions() *resolutions {
 	version := c.Version()
-	if m := c.meant.Load(); m != nil && m.version == version {
+	if m := c.resolved.Load(); m != nil && m.version == version {
 		return m
 	}
-	m := &meant{version: version}
-	c.meant.Store(m)
+	m := &resolutions{version: version}
+	c.resolved.Store(m)
 	return m
 }
 
@@ -103,12 +104,12 @@ func (c *Catalog) meanings(spelling string) ([]toolroom.ID, error) {
 			add(same, id.Version)
 		}
 	}
-	elsewhere := func(id toolroom.ID) bool { return c.serving(id).Elsewhere }
-	if len(found) > 1 && !slices.ContainsFunc(found, func(id toolroom.ID) bool { return !elsewhere(id) }) {
+	outsideProd := func(id toolroom.ID) bool { return c.serving(id).OutsideProd }
+	if len(found) > 1 && !slices.ContainsFunc(found, func(id toolroom.ID) bool { return !outsideProd(id) }) {
 		return found, nil
 	}
 	if len(found) > 1 {
-		found = slices.DeleteFunc(found, elsewhere)
+		found = slices.DeleteFunc(found, outsideProd)
 	}
 	return found, nil
 }
@@ -137,10 +138,11 @@ func ambiguous(spelling string, names []string) *toolroom.Error {
 	return e
 }
 
-// slip returns the tool whose name is nearly the one that was typed, or "": of the same
-// namespace if one was typed. A tool of the same words in another order, as read_file, comes
-// first. A search finds words and not slips.
-func (c *Catalog) slip(spelling string, visible func(*Entry) bool) string {
+// nearestTool returns the id of the tool whose name is most similar to a misspelled one, or
+// "" if none is similar. If the spelling has a namespace, only its tools count. A tool with
+// the same words in another order, such as read_file for file_read, takes precedence. A
+// search does not replace this: it finds words, but no misspelled ones.
+func (c *Catalog) nearestTool(spelling string, visible func(*Entry) bool) string {
 	namespace, name, ok := strings.Cut(spelling, ":")
 	if !ok {
 		namespace, name = "", spelling
@@ -169,25 +171,26 @@ func wordsOf(name string) []string {
 	return words
 }
 
-// elsewhere reports of hits whether they are of another namespace than the one that was typed
-// or nearly typed. Where no namespace is near, a tool of the same name may have been meant.
-func (c *Catalog) elsewhere(spelling string, visible func(*Entry) bool) func(toolroom.Hit) bool {
+// inOtherNamespace returns a function that reports whether a hit is in another namespace than
+// the one in the spelling, or the one most similar to it. If no namespace is similar, hits
+// with the name in the spelling do not count as being in another one.
+func (c *Catalog) inOtherNamespace(spelling string, visible func(*Entry) bool) func(toolroom.Hit) bool {
 	namespace, name, ok := strings.Cut(spelling, ":")
 	if !ok {
 		return func(toolroom.Hit) bool { return false }
 	}
-	there := map[string]bool{}
+	namespaces := map[string]bool{}
 	for _, e := range c.All(visible) {
-		there[e.Tool.ID.Namespace] = true
+		namespaces[e.Tool.ID.Namespace] = true
 	}
-	if !there[namespace] {
-		if near, ok := nearest.Of(namespace, slices.Sorted(maps.Keys(there))); ok {
+	if !namespaces[namespace] {
+		if near, ok := nearest.Of(namespace, slices.Sorted(maps.Keys(namespaces))); ok {
 			namespace = near
 		}
 	}
 	return func(h toolroom.Hit) bool {
 		ns, tool, _ := strings.Cut(h.ID, ":")
-		return ns != namespace && (there[namespace] || tool != name)
+		return ns != namespace && (namespaces[namespace] || tool != name)
 	}
 }
 
@@ -202,7 +205,7 @@ func (c *Catalog) toolsOf(namespace string, visible func(*Entry) bool) []string 
 	return ids
 }
 
-// NotFound returns the error of [Catalog.Resolve] for a spelling that means no tool.
+// NotFound returns the error of [Catalog.Resolve] for a spelling that names no tool.
 func (c *Catalog) NotFound(spelling string, visible func(*Entry) bool) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
 	e.Phase = toolroom.PhaseResolve
@@ -215,28 +218,28 @@ func (c *Catalog) NotFound(spelling string, visible func(*Entry) bool) *toolroom
 		return e
 	}
 	if namespace, _, _ := strings.Cut(spelling, ":"); len(c.toolsOf(namespace, nil)) == 0 {
-		if e.Hint = c.off(namespace); e.Hint != "" {
+		if e.Hint = c.hintMissing(namespace); e.Hint != "" {
 			return e
 		}
 	}
 	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, View: View{Visible: visible}})
-	// A word in a description does not make a tool the one that was meant.
+	// A match in the description alone does not make a tool a likely candidate.
 	found.Hits = slices.DeleteFunc(found.Hits, func(h toolroom.Hit) bool {
 		return !slices.ContainsFunc(h.Why, func(m toolroom.Match) bool { return m.Field == "name" || m.Field == "title" })
 	})
-	found.Hits = slices.DeleteFunc(found.Hits, c.elsewhere(spelling, visible))
-	slip := c.slip(spelling, visible)
-	if len(found.Hits) == 0 && slip == "" {
+	found.Hits = slices.DeleteFunc(found.Hits, c.inOtherNamespace(spelling, visible))
+	similar := c.nearestTool(spelling, visible)
+	if len(found.Hits) == 0 && similar == "" {
 		e.Hint = fmt.Sprintf("%d tools are here: search for what you want to do", len(c.All(visible)))
 		e.CLIHint = "toolroom search WORDS, or toolroom tools"
 		return e
 	}
 	var names []string
-	if slip != "" {
-		names = append(names, slip)
+	if similar != "" {
+		names = append(names, similar)
 	}
 	for _, h := range found.Hits {
-		if h.ID != slip && len(names) < maxCandidates {
+		if h.ID != similar && len(names) < maxCandidates {
 			names = append(names, h.ID)
 		}
 	}

@@ -21,13 +21,13 @@ type SearchOptions struct {
 	View
 	// Form is the form of the ready call in each hit. The default is FormCLI.
 	Form toolroom.Form
-	// Caller, if not nil, is who searches. What its team has learned from use counts then,
-	// and the search may teach. By words alone are searches without a caller, such as those
-	// for suggestions: they must be quick.
+	// Caller, if not nil, makes the search use what the caller's team has learned, and learn
+	// from the search. Without a caller the search is by words alone, which is fast enough
+	// for suggestions.
 	Caller *Caller
 }
 
-// Caller is who searches, in which session.
+// Caller identifies the caller of a search and its session.
 type Caller struct {
 	Identity toolroom.Identity
 	Session  string
@@ -58,7 +58,7 @@ func (c *Catalog) SetMeaning(m *Meaning) {
 	}
 }
 
-// SetMissingMeaning says why searches use words alone although somebody asked for more;
+// SetMissingMeaning sets the reason why searches use words alone although the config asks for more;
 // empty if nobody did.
 func (c *Catalog) SetMissingMeaning(reason string) { c.noMeaning.Store(&reason) }
 
@@ -66,7 +66,7 @@ func (c *Catalog) SetMissingMeaning(reason string) { c.noMeaning.Store(&reason) 
 // version if it is one of [Catalog.SetVariants].
 func (c *Catalog) Texts() map[string]string {
 	texts := make(map[string]string)
-	c.shown.Range(func(id, e any) bool {
+	c.searchable.Range(func(id, e any) bool {
 		texts[id.(string)] = document(e.(*Entry), source.Description{}).Text()
 		return true
 	})
@@ -98,7 +98,7 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 	}
 	keep := func(key string) bool {
 		id, version, _ := strings.Cut(key, "@")
-		e := c.shownAs(id)
+		e := c.searchableEntry(id)
 		return e != nil && (o.Namespace == "" || e.Tool.ID.Namespace == o.Namespace) && o.shows(e) && c.documentFor(id, e, o.View) == version
 	}
 	limit = min(limit, maxHits)
@@ -123,16 +123,16 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 		found.Total = c.visibleCount(o)
 	}
 	options := search.Options{Limit: limit, Filter: keep}
-	found.Note = c.understand(query, o.Caller, &options)
+	found.Note = c.addSearchSignals(query, o.Caller, &options)
 	for _, h := range c.index.Search(query, options) {
 		id, _, _ := strings.Cut(h.ID, "@")
-		if e := c.shownAs(id); e != nil { // nil if it was removed after the index was read
+		if e := c.searchableEntry(id); e != nil { // nil if it was removed after the index was read
 			add(o.as(e), h.Score, h.Why)
 		}
 	}
 	if len(found.Hits) == 0 {
 		found.Total = c.visibleCount(o)
-		found.Hint = c.signpost(query, o, found.Total)
+		found.Hint = c.noHitsHint(query, o, found.Total)
 	}
 	if o.Caller != nil && c.learner != nil {
 		hits := make([]string, len(found.Hits))
@@ -144,9 +144,9 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 	return found
 }
 
-// understand adds to the options of a search what is known beyond words. The note says what
-// could not be added.
-func (c *Catalog) understand(query string, caller *Caller, o *search.Options) (note string) {
+// addSearchSignals adds to the options of a search what the team of the caller has learned and
+// the vectors of the query. The note says why there are no vectors.
+func (c *Catalog) addSearchSignals(query string, caller *Caller, o *search.Options) (note string) {
 	if caller == nil {
 		return ""
 	}
@@ -233,8 +233,8 @@ func (c *Catalog) documentFor(id string, e *Entry, v View) string {
 	return version
 }
 
-func (c *Catalog) shownAs(id string) *Entry {
-	e, _ := c.shown.Load(id)
+func (c *Catalog) searchableEntry(id string) *Entry {
+	e, _ := c.searchable.Load(id)
 	entry, _ := e.(*Entry)
 	return entry
 }
@@ -252,8 +252,8 @@ func (c *Catalog) visibleCount(o SearchOptions) int {
 	return n
 }
 
-// signpost returns the hint for a search without hits.
-func (c *Catalog) signpost(query string, o SearchOptions, total int) string {
+// noHitsHint returns the hint for a search without hits.
+func (c *Catalog) noHitsHint(query string, o SearchOptions, total int) string {
 	list := "an empty query lists them"
 	cli := o.Form == "" || o.Form == toolroom.FormCLI
 	if cli {

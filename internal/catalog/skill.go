@@ -33,11 +33,11 @@ func (l *Library) Skills(visible func(provider string) bool) []Skill {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var all []Skill
-	uris := taken{}
+	uris := shownURIs{}
 	for _, provider := range l.providers() {
 		seen := visible(provider)
 		for _, s := range l.offers[provider].Skills {
-			shown := uris.shown(provider, s.URI, scopedFile)
+			shown := uris.assign(provider, s.URI, scopedFile)
 			if seen {
 				all = append(all, Skill{Skill: s, Provider: provider, Shown: shown})
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/yosida95/uritemplate/v3"
 )
 
-// The time of a match grows with the square of the number of variables, which the
+// Limits of a match. Its time grows with the square of the number of variables, which the
 // source chooses, and with the length of the URI, which the caller chooses.
 const (
 	maxTemplate  = 4 << 10 // bytes
@@ -14,9 +14,9 @@ const (
 	maxMatch     = 50_000 // variables times bytes of the URI
 )
 
-// fits reports whether a URI matches an RFC 6570 template. A template that is
+// matchesTemplate reports whether a URI matches an RFC 6570 template. A template that is
 // invalid or takes too long matches nothing.
-func fits(template, uri string) bool {
+func matchesTemplate(template, uri string) bool {
 	// The text before the first expression excludes most URIs quickly.
 	if at := strings.IndexByte(template, '{'); at < 0 || !strings.HasPrefix(uri, template[:at]) {
 		return template == uri

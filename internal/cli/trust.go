@@ -74,7 +74,7 @@ func (a *cli) trustFile(c *cobra.Command, file string, yes bool) error {
 	case !errors.As(err, &untrusted):
 		return err
 	}
-	a.screen.say("%s%s", found.Path, untrusted.Show())
+	a.screen.say("%s%s", found.Path, untrusted.Describe())
 	if !yes {
 		agreed, err := a.screen.confirm(c.Context(), "Trust it?", "toolroom trust --yes")
 		if err != nil {

@@ -146,7 +146,7 @@ func (a *cli) sayCallerGone(ctx context.Context, r *app.App, done *toolroom.Appr
 // questionFor returns the possible answers to an approval.
 func questionFor(p *toolroom.Approval) string {
 	words := []string{"y"}
-	for _, s := range approval.Permitted(p) {
+	for _, s := range approval.PermittedScopes(p) {
 		if s != toolroom.ScopeOnce {
 			words = append(words, string(s))
 		}

@@ -88,7 +88,7 @@ func (h *handler) call(ctx context.Context, call toolroom.Call) (*toolroom.Resul
 	if err := h.ensureProgram(ctx, call.Tool); err != nil {
 		return nil, err
 	}
-	e := session.JournalEntry{Tool: call.Tool, Hash: digest(call.Arguments), Shown: shown}
+	e := session.JournalEntry{Tool: call.Tool, Hash: digest(call.Arguments), Listed: shown}
 	return h.replayOrServe(ctx, e, func(place int, approval string) *toolroom.Result {
 		call.Approval = approval
 		return h.makeCall(ctx, place, h.asProgramCall(call))
@@ -310,7 +310,7 @@ func (h *handler) Print(stream, text string) {
 }
 
 func (h *handler) Progress(done, total float64, message string) {
-	if h.journal.Left() {
+	if h.journal.HasUnreplayed() {
 		return // it was reported before the program was restarted
 	}
 	h.request.Emit(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: done, Total: total, Message: message}})
@@ -325,7 +325,7 @@ func (h *handler) Log(level, message string, fields bridge.Map) {
 	default:
 		level = "info"
 	}
-	if h.journal.Left() {
+	if h.journal.HasUnreplayed() {
 		return
 	}
 	entry := &toolroom.Log{Level: level, Message: message}

@@ -46,7 +46,7 @@ func (h *handler) saveSession(ctx context.Context, job engine.Job, result *engin
 	if h.session == nil || len(result.Outcome.State) == 0 {
 		return nil
 	}
-	return h.session.Keep(ctx, result.Engine, job.Program.Language, result.Outcome.State, run.TaintOf(ctx)...)
+	return h.session.Save(ctx, result.Engine, job.Program.Language, result.Outcome.State, run.TaintOf(ctx)...)
 }
 
 func keepsSessions(e engine.Engine, language string) bool {

@@ -18,8 +18,8 @@ var subcommandCall = pattern.Lazy(`([\pL_$][\pL\pN_$-]*)(?:["'][)\]])?\.([\pL_$]
 // has no tool for it. known are the source's tools. If the name looks like a misspelling of
 // one of them, refinerFor returns false.
 func refinerFor(name string, known []*catalog.Entry) (source.Refiner, bool) {
-	slip := func(e *catalog.Entry) bool { return len(name) >= 4 && nearest.IsSlip(name, e.Tool.ID.Name) }
-	if len(known) == 0 || slices.ContainsFunc(known, slip) {
+	isTypo := func(e *catalog.Entry) bool { return len(name) >= 4 && nearest.IsTypo(name, e.Tool.ID.Name) }
+	if len(known) == 0 || slices.ContainsFunc(known, isTypo) {
 		return nil, false
 	}
 	return source.As[source.Refiner](known[0].Source)

@@ -137,10 +137,10 @@ func (h *handler) replayOrServe(ctx context.Context, e session.JournalEntry, do 
 	if again && !h.mayRepeat(ctx, found) {
 		return h.recordAnswer(ctx, place, 0, lostCall(found.Tool))
 	}
-	if found.Unbegun || again && found.Approval != "" {
+	if found.NotBegun || again && found.Approval != "" {
 		// It begins now, perhaps by a grant, or without an approval if the rules changed: the
 		// unused approval of its last attempt does not prove that this one has not begun.
-		if err := h.journal.Note(place, func(e *session.JournalEntry) { e.Unbegun, e.Approval = false, "" }); err != nil {
+		if err := h.journal.Update(place, func(e *session.JournalEntry) { e.NotBegun, e.Approval = false, "" }); err != nil {
 			return nil, err
 		}
 	}
@@ -169,9 +169,9 @@ func (h *handler) checkToken(ctx context.Context) error {
 // was interrupted.
 func (h *handler) recordAnswer(ctx context.Context, place int, d time.Duration, r *toolroom.Result) (*toolroom.Result, error) {
 	cut := ctx.Err() != nil && r.Status == toolroom.StatusCancelled
-	err := h.journal.Note(place, func(e *session.JournalEntry) {
+	err := h.journal.Update(place, func(e *session.JournalEntry) {
 		if cut {
-			e.Unbegun = r.Effects == toolroom.EffectsNone
+			e.NotBegun = r.Effects == toolroom.EffectsNone
 		} else {
 			e.Labels = run.TaintOf(ctx)
 			e.Result = &toolroom.Result{Value: r.Value, Error: r.Error, Warnings: r.Warnings}
@@ -179,14 +179,14 @@ func (h *handler) recordAnswer(ctx context.Context, place int, d time.Duration, 
 				e.Result.Content = r.Content
 			}
 		}
-		if e.Shown != nil {
-			shown := *e.Shown
+		if e.Listed != nil {
+			shown := *e.Listed
 			shown.Call, shown.Tool, shown.Status, shown.Duration = r.Call, cmp.Or(r.Tool, shown.Tool), r.Status, d
 			shown.Warnings = r.Warnings
 			if r.Error != nil {
 				shown.Code = r.Error.Code
 			}
-			e.Shown = &shown
+			e.Listed = &shown
 		}
 	})
 	for _, w := range r.Warnings {
@@ -198,7 +198,7 @@ func (h *handler) recordAnswer(ctx context.Context, place int, d time.Duration, 
 // mayRepeat reports whether a call that was in progress when the program was interrupted
 // can be made again: it had not started, or it is safe to repeat.
 func (h *handler) mayRepeat(ctx context.Context, e session.JournalEntry) bool {
-	if e.Shown == nil || e.Unbegun {
+	if e.Listed == nil || e.NotBegun {
 		return true
 	}
 	if e.Approval != "" {
@@ -276,7 +276,7 @@ func (h *handler) beginWait(ctx context.Context, place int, approval string) (ti
 	defer h.mu.Unlock()
 	// The approval is noted before the run is stored: without it, it would be unknown
 	// whether a stored call has begun.
-	if err := h.journal.Note(place, func(e *session.JournalEntry) { e.Approval = approval }); err != nil {
+	if err := h.journal.Update(place, func(e *session.JournalEntry) { e.Approval = approval }); err != nil {
 		return 0, err
 	}
 	if err := h.storeRun(ctx); err != nil {
@@ -335,9 +335,11 @@ func (h *handler) storeRun(ctx context.Context) error {
 		h.resumable = false
 		return nil
 	}
-	err := h.journal.Keep(
-		func(all []session.JournalEntry) error { return journals.KeepJournal(stored, call, &h.head, all) },
-		func(place int, e session.JournalEntry) error { return journals.KeepEntry(stored, call, place, e) },
+	err := h.journal.Persist(
+		func(all []session.JournalEntry) error { return journals.SaveJournal(stored, call, &h.head, all) },
+		func(place int, e session.JournalEntry) error {
+			return journals.SaveJournalEntry(stored, call, place, e)
+		},
 	)
 	if err != nil {
 		return err

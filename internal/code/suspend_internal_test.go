@@ -28,7 +28,7 @@ func ending(t *testing.T, entries ...session.JournalEntry) (*handler, context.Co
 
 // request is a call of a tool by a program.
 func request(tool string) session.JournalEntry {
-	return session.JournalEntry{Tool: tool, Shown: &toolroom.ExecutionCall{Tool: tool}}
+	return session.JournalEntry{Tool: tool, Listed: &toolroom.ExecutionCall{Tool: tool}}
 }
 
 // tools returns the tools of the requests that the journal has.
@@ -87,17 +87,17 @@ func TestACallBesideOneThatSuspendsTheProgramIsNotRecorded(t *testing.T) {
 func TestACallThatHadNotBegunIsRecordedAsBegunWhenItIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	cut := request("shop:ship")
-	cut.Unbegun = true
+	cut.NotBegun = true
 	h, ctx := ending(t, cut)
 	var stored session.JournalEntry
-	if err := h.journal.Keep(func([]session.JournalEntry) error { return nil }, func(_ int, e session.JournalEntry) error {
+	if err := h.journal.Persist(func([]session.JournalEntry) error { return nil }, func(_ int, e session.JournalEntry) error {
 		stored = e
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.replayOrServe(ctx, request("shop:ship"), func(int, string) *toolroom.Result {
-		if stored.Tool != "shop:ship" || stored.Unbegun {
+		if stored.Tool != "shop:ship" || stored.NotBegun {
 			t.Errorf("if the process ended now, the call would be made a third time: %+v", stored)
 		}
 		return &toolroom.Result{}
@@ -124,7 +124,7 @@ func TestACallThatNeedsItsApprovalNoLongerIsMadeOnce(t *testing.T) {
 	resume := func(do func(int, string) *toolroom.Result) *toolroom.Result {
 		h, ctx := ending(t, stored)
 		h.Service = service
-		if err := h.journal.Keep(func([]session.JournalEntry) error { return nil }, func(_ int, e session.JournalEntry) error {
+		if err := h.journal.Persist(func([]session.JournalEntry) error { return nil }, func(_ int, e session.JournalEntry) error {
 			stored = e
 			return nil
 		}); err != nil {

@@ -61,7 +61,7 @@ func Inspect(path string, text []byte) (File, error) {
 		if !filepath.IsAbs(named) {
 			named = filepath.Join(filepath.Dir(path), named)
 		}
-		if f.Files[named], err = digestOf(named); err != nil {
+		if f.Files[named], err = fileDigest(named); err != nil {
 			return File{}, err
 		}
 	}
@@ -70,7 +70,7 @@ func Inspect(path string, text []byte) (File, error) {
 
 // Read is Inspect for the file at path. It also returns the text.
 func Read(path string) (File, []byte, error) {
-	text, err := readMost(path, config.MaxFile+1) // Parse reports a file that is too large
+	text, err := readLimited(path, config.MaxFile+1) // Parse reports a file that is too large
 	if err != nil {
 		return File{}, nil, err
 	}
@@ -96,8 +96,8 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func digestOf(path string) (string, error) {
-	data, err := readMost(path, maxFile+1)
+func fileDigest(path string) (string, error) {
+	data, err := readLimited(path, maxFile+1)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
@@ -109,7 +109,7 @@ func digestOf(path string) (string, error) {
 	return digest(data), nil
 }
 
-func readMost(path string, most int64) ([]byte, error) {
+func readLimited(path string, most int64) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() { // a pipe would never end
@@ -220,7 +220,7 @@ func (s Store) CheckNamed(configPath, path string, text []byte) error {
 }
 
 func (s Store) read() (map[string]File, error) {
-	data, err := readMost(s.path, maxStore)
+	data, err := readLimited(s.path, maxStore)
 	all := map[string]File{}
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil

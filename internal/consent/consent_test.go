@@ -148,7 +148,7 @@ Changed: it would connect to:
   sources.b.mcp.url: https://one.example.com/mcp → https://two.example.com/mcp
 Gone: start:
   gone: old`
-	if got := untrusted.Show(); got != want {
+	if got := untrusted.Describe(); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

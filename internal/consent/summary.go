@@ -42,22 +42,22 @@ func summarize(c *config.Config) Summary {
 		switch {
 		case source.Disabled:
 		case source.MCP != nil && source.MCP.Command != "":
-			s.Starts = append(s.Starts, name+": "+command(append([]string{source.MCP.Command}, source.MCP.Args...), source.MCP.Env, source.MCP.Cwd)+boxed(source))
+			s.Starts = append(s.Starts, name+": "+commandLine(append([]string{source.MCP.Command}, source.MCP.Args...), source.MCP.Env, source.MCP.Cwd)+sandboxNote(source))
 		case source.CLI != nil:
-			s.Starts = append(s.Starts, name+": "+command(append([]string{source.CLI.Command}, source.CLI.Args...), source.CLI.Env, source.CLI.Cwd)+boxed(source))
+			s.Starts = append(s.Starts, name+": "+commandLine(append([]string{source.CLI.Command}, source.CLI.Args...), source.CLI.Env, source.CLI.Cwd)+sandboxNote(source))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Secrets.Stores)) {
 		if store := c.Secrets.Stores[name].Command; store != nil {
-			s.Starts = append(s.Starts, "secrets."+name+": "+command(append(slices.Clone(store.Argv), store.OwnArgv...), store.Env, ""))
+			s.Starts = append(s.Starts, "secrets."+name+": "+commandLine(append(slices.Clone(store.Argv), store.OwnArgv...), store.Env, ""))
 		}
 	}
 	if runner := c.Code.Runtimes.Runner; runner != "" {
-		s.Starts = append(s.Starts, "code.runtimes.runner: "+command([]string{runner}, nil, ""))
+		s.Starts = append(s.Starts, "code.runtimes.runner: "+commandLine([]string{runner}, nil, ""))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Code.Runtimes.Programs)) {
 		p := c.Code.Runtimes.Programs[name]
-		s.Starts = append(s.Starts, "code.runtimes.programs."+name+": "+command(append([]string{p.Command}, p.Args...), p.Env, ""))
+		s.Starts = append(s.Starts, "code.runtimes.programs."+name+": "+commandLine(append([]string{p.Command}, p.Args...), p.Env, ""))
 	}
 	for _, setting := range c.Settings() {
 		key, value := setting.Key(), setting.Value
@@ -65,16 +65,16 @@ func summarize(c *config.Config) Summary {
 			s.Hosts = append(s.Hosts, key+": "+u.Scheme+"://"+u.Host+u.EscapedPath())
 			continue
 		}
-		if startsAlready(setting.Path) && !c.Sources[setting.Path[1]].Disabled {
+		if isShownInStarts(setting.Path) && !c.Sources[setting.Path[1]].Disabled {
 			continue
 		}
-		s.Rules = append(s.Rules, key+": "+shown(setting.Path[len(setting.Path)-1], value))
+		s.Rules = append(s.Rules, key+": "+displayValue(setting.Path[len(setting.Path)-1], value))
 	}
 	return s
 }
 
-// startsAlready reports whether a line of Starts shows the setting.
-func startsAlready(path []string) bool {
+// isShownInStarts reports whether a line of Starts already shows the setting.
+func isShownInStarts(path []string) bool {
 	if len(path) > 2 && path[0] == "code" && path[1] == "runtimes" {
 		return path[2] == "runner" || len(path) > 4 && path[2] == "programs" && path[4] != "settings"
 	}
@@ -84,19 +84,20 @@ func startsAlready(path []string) bool {
 	return slices.Contains([]string{"command", "args", "env", "cwd"}, path[3])
 }
 
-// boxed says that a program runs in a sandbox.
-func boxed(s config.Source) string {
+// sandboxNote returns the note that a source's program runs in a sandbox, or "" if it does
+// not.
+func sandboxNote(s config.Source) string {
 	if s.Sandbox == nil {
 		return ""
 	}
 	return " (in the sandbox " + s.Sandbox.Describe() + ")"
 }
 
-// command returns a command line as a shell would read it.
-func command(words []string, env map[string]string, cwd string) string {
+// commandLine returns a command as a shell would read it.
+func commandLine(words []string, env map[string]string, cwd string) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		out = append(out, name+"="+quoted(shown(name, env[name])))
+		out = append(out, name+"="+quoteIfNeeded(displayValue(name, env[name])))
 	}
 	for i, word := range words {
 		before := ""
@@ -104,11 +105,11 @@ func command(words []string, env map[string]string, cwd string) string {
 			before = words[i-1]
 		}
 		if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
-			word = name + "=" + shown(name, value)
+			word = name + "=" + displayValue(name, value)
 		} else {
-			word = shown(before, word)
+			word = displayValue(before, word)
 		}
-		out = append(out, quoted(word))
+		out = append(out, quoteIfNeeded(word))
 	}
 	line := strings.Join(out, " ")
 	if cwd != "" {
@@ -117,15 +118,16 @@ func command(words []string, env map[string]string, cwd string) string {
 	return line
 }
 
-func quoted(word string) string {
+func quoteIfNeeded(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n\"'\\$`;&|<>()*?[]{}#~!") {
 		return word
 	}
 	return strconv.Quote(word)
 }
 
-// shown returns a value for a line: not a secret, and not more than a few lines.
-func shown(name, value string) string {
+// displayValue returns a value as a line shows it: secrets are hidden, and long values are
+// truncated.
+func displayValue(name, value string) string {
 	if config.LooksSecret(name, value) {
 		return "(hidden)"
 	}

@@ -37,8 +37,8 @@ const (
 	MaxLong = 200
 )
 
-// Show returns what the config does, or what has changed.
-func (e *Untrusted) Show() string {
+// Describe returns what the config does, or what has changed.
+func (e *Untrusted) Describe() string {
 	if e.Last != nil {
 		return e.Changes(MaxLong)
 	}

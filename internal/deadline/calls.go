@@ -25,7 +25,7 @@ type Calls struct {
 // upstream_unavailable if c is closed.
 func (c *Calls) Begin(ctx context.Context) (_ context.Context, done func(), _ error) {
 	if ctx.Err() != nil {
-		return nil, nil, EndOf(ctx)
+		return nil, nil, Cause(ctx)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,9 +69,9 @@ func (c *Calls) Close() {
 	c.running.Wait()
 }
 
-// EndOf returns the reason for the end of ctx as an error with a code: that of its cause,
+// Cause returns the cause of the end of ctx as an error with a code: that of its cause,
 // else timeout or cancelled.
-func EndOf(ctx context.Context) *toolroom.Error {
+func Cause(ctx context.Context) *toolroom.Error {
 	cause := context.Cause(ctx)
 	var typed *toolroom.Error
 	switch {

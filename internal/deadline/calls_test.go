@@ -44,7 +44,7 @@ func TestCloseEndsCallsAndWaitsForThem(t *testing.T) {
 				if !ended {
 					t.Error("Close returned before the call was done")
 				}
-				if got := deadline.EndOf(ctx).Code; got != toolroom.CodeUpstreamUnavailable {
+				if got := deadline.Cause(ctx).Code; got != toolroom.CodeUpstreamUnavailable {
 					t.Errorf("the call ended with %s, want upstream_unavailable", got)
 				}
 				g.Close()

@@ -13,17 +13,17 @@ import (
 // that embeds a Timer must call Start before anything else, and Stop at the end.
 type Timer struct {
 	context.Context // done when the time is over, or when its parent is done
-	above           *Timer
+	outer           *Timer
 	cancel          context.CancelCauseFunc
 	timer           *time.Timer
 	cause           error
 
-	mu       sync.Mutex
-	open     int // number of open questions
-	deadline time.Time
-	since    time.Time // when the first open question was asked
-	waited   time.Duration
-	over     bool
+	mu          sync.Mutex
+	questions   int // number of open questions
+	deadline    time.Time
+	pausedSince time.Time // when the first open question was asked
+	pausedTime  time.Duration
+	expired     bool
 }
 
 type timerKey struct{}
@@ -38,7 +38,7 @@ func WithTimeout(parent context.Context, d time.Duration, cause error) (ctx cont
 
 // Start starts the timer. It must be called once.
 func (t *Timer) Start(parent context.Context, d time.Duration, cause error) {
-	t.above = Of(parent)
+	t.outer = Of(parent)
 	t.deadline, t.cause = time.Now().Add(d), cause
 	t.Context, t.cancel = context.WithCancelCause(parent)
 	t.timer = time.AfterFunc(d, t.expire)
@@ -47,11 +47,11 @@ func (t *Timer) Start(parent context.Context, d time.Duration, cause error) {
 // Pause pauses all timers of this package around ctx until resume is called.
 func Pause(ctx context.Context) (resume func()) {
 	first := Of(ctx)
-	for t := first; t != nil; t = t.above {
+	for t := first; t != nil; t = t.outer {
 		t.pause()
 	}
 	return sync.OnceFunc(func() {
-		for t := first; t != nil; t = t.above {
+		for t := first; t != nil; t = t.outer {
 			t.resume()
 		}
 	})
@@ -77,8 +77,8 @@ func (t *Timer) Value(key any) any {
 func (t *Timer) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open == 0 && !time.Now().Before(t.deadline) {
-		t.over = true
+	if t.questions == 0 && !time.Now().Before(t.deadline) {
+		t.expired = true
 		t.cancel(t.cause)
 	}
 }
@@ -89,34 +89,34 @@ func (t *Timer) Stop() time.Duration {
 	t.cancel(context.Canceled)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open > 0 {
-		return t.waited + time.Since(t.since)
+	if t.questions > 0 {
+		return t.pausedTime + time.Since(t.pausedSince)
 	}
-	return t.waited
+	return t.pausedTime
 }
 
 // Paused reports whether a question is open.
 func (t *Timer) Paused() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.open > 0
+	return t.questions > 0
 }
 
 func (t *Timer) pause() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open++; t.open == 1 {
+	if t.questions++; t.questions == 1 {
 		t.timer.Stop()
-		t.since = time.Now()
+		t.pausedSince = time.Now()
 	}
 }
 
 func (t *Timer) resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open--; t.open == 0 {
-		wait := time.Since(t.since)
-		t.waited += wait
+	if t.questions--; t.questions == 0 {
+		wait := time.Since(t.pausedSince)
+		t.pausedTime += wait
 		t.deadline = t.deadline.Add(wait)
 		t.timer.Reset(time.Until(t.deadline))
 	}
@@ -126,17 +126,18 @@ func (t *Timer) resume() {
 func (t *Timer) Deadline() (time.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if above, ok := t.Context.Deadline(); ok && above.Before(t.deadline) {
-		return above, true
+	if outer, ok := t.Context.Deadline(); ok && outer.Before(t.deadline) {
+		return outer, true
 	}
 	return t.deadline, true
 }
 
-// Err distinguishes the end of the time from cancellation.
+// Err returns context.DeadlineExceeded after the deadline, and the error of the parent after
+// cancellation.
 func (t *Timer) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.over {
+	if t.expired {
 		return context.DeadlineExceeded
 	}
 	return t.Context.Err()

@@ -27,8 +27,8 @@ var walkers = sync.Pool{New: func() any { return new(walker) }}
 // one let go of it costs more than reading a small one.
 const maxPinned = 4 << 10
 
-// end makes room for the next object.
-func (w *walker) end(size int) {
+// reset makes room for the next object.
+func (w *walker) reset(size int) {
 	w.src = bytes.Buffer{}
 	if size > maxPinned {
 		w.dec.Reset(&w.src)
@@ -41,7 +41,7 @@ func (w *walker) end(size int) {
 // invalid UTF-8. The values share the memory of object.
 func Members(object []byte) ([]Member, error) {
 	w := walkers.Get().(*walker)
-	defer w.end(len(object))
+	defer w.reset(len(object))
 	w.src = *bytes.NewBuffer(object)
 	w.dec.Reset(&w.src, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	dec := &w.dec

@@ -106,7 +106,7 @@ func (s *selection) step() bool {
 }
 
 // children is eachChild within the bounds of the selection.
-func (s *selection) children(v []byte, visit visitor) bool {
+func (s *selection) children(v []byte, visit childFunc) bool {
 	s.work -= len(v)
 	if s.err == nil {
 		s.err = s.ctx.Err()

@@ -111,10 +111,10 @@ func (s *selection) equal(a, b []byte) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
-	if kindOf(a) != kindOf(b) {
+	if valueKind(a) != valueKind(b) {
 		return false
 	}
-	switch kindOf(a) {
+	switch valueKind(a) {
 	case '0':
 		return compareNumbers(a, b) == 0
 	case '"':
@@ -158,10 +158,10 @@ func (s *selection) equalObjects(a, b []byte) bool {
 }
 
 func less(a, b []byte) bool {
-	if a == nil || b == nil || kindOf(a) != kindOf(b) {
+	if a == nil || b == nil || valueKind(a) != valueKind(b) {
 		return false
 	}
-	switch kindOf(a) {
+	switch valueKind(a) {
 	case '0':
 		return compareNumbers(a, b) < 0
 	case '"':
@@ -171,8 +171,8 @@ func less(a, b []byte) bool {
 	}
 }
 
-// kind is the first character of a value, '0' for every number.
-func kindOf(v []byte) byte {
+// valueKind returns the first character of a value, '0' for every number.
+func valueKind(v []byte) byte {
 	if c := v[0]; c != '-' && (c < '0' || c > '9') {
 		return c
 	}

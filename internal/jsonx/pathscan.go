@@ -49,13 +49,13 @@ func skipNested(text []byte, i int) int {
 	}
 }
 
-// visitor is shown one child, v[start:end], of a value v. Its key is a JSON
+// childFunc is shown one child, v[start:end], of a value v. Its key is a JSON
 // string, or nil in an array.
-type visitor func(key []byte, start, end int) bool
+type childFunc func(key []byte, start, end int) bool
 
 // eachChild visits the children of v until visit returns false, and reports
 // whether it visited all. Only objects and arrays have children.
-func eachChild(v []byte, visit visitor) bool {
+func eachChild(v []byte, visit childFunc) bool {
 	if v[0] != '{' && v[0] != '[' {
 		return true
 	}

@@ -103,8 +103,8 @@ func (r *Reader) fail(err error) {
 	}
 }
 
-// refuse sets an error of our own at the token that was just read.
-func (r *Reader) refuse(reason, hint string) {
+// failAtToken sets an error of our own at the token that was just read.
+func (r *Reader) failAtToken(reason, hint string) {
 	offset := max(int(r.dec.InputOffset())-1, 0)
 	r.err = newSyntaxError(r.data, offset, string(r.dec.StackPointer()), reason, hint)
 }
@@ -126,7 +126,7 @@ func (r *Reader) Peek() Kind {
 func (r *Reader) Enter() {
 	r.token()
 	if r.err == nil && r.dec.StackDepth() > r.limits.Depth {
-		r.refuse(fmt.Sprintf("more than %d levels of nesting", r.limits.Depth), "send flatter data")
+		r.failAtToken(fmt.Sprintf("more than %d levels of nesting", r.limits.Depth), "send flatter data")
 	}
 }
 

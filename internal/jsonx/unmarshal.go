@@ -145,7 +145,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		switch {
 		case f.Tag.Get("json") == "-" || !f.IsExported():
 			continue
-		case name == "" && f.Anonymous && embedded(f.Type):
+		case name == "" && f.Anonymous && isEmbedded(f.Type):
 			continue // its fields are visible themselves
 		case name == "":
 			name = f.Name
@@ -158,7 +158,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-func embedded(t reflect.Type) bool {
+func isEmbedded(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -170,7 +170,7 @@ func embedded(t reflect.Type) bool {
 // surrogates and any depth, for documents that are passed on as they came.
 func CheckMembers(data []byte) error {
 	w := walkers.Get().(*walker)
-	defer w.end(len(data))
+	defer w.reset(len(data))
 	w.src = *bytes.NewBuffer(data)
 	w.dec.Reset(&w.src, jsontext.AllowInvalidUTF8(true))
 	if _, err := w.dec.ReadValue(); err != nil {

@@ -60,7 +60,7 @@ func leftoverFolders(dir string) []string {
 		if !ok || proc.Alive(owner) {
 			continue
 		}
-		if info, err := e.Info(); err == nil && proc.Ours(info) {
+		if info, err := e.Info(); err == nil && proc.IsOwnFolder(info) {
 			left = append(left, filepath.Join(dir, e.Name()))
 		}
 	}

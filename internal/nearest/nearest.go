@@ -34,9 +34,9 @@ func Of(name string, candidates []string) (meant string, ok bool) {
 	return best, best != ""
 }
 
-// IsSlip reports whether two names differ by two swapped letters, or by one letter that is
+// IsTypo reports whether two names differ by two swapped letters, or by one letter that is
 // missing, added or wrong.
-func IsSlip(a, b string) bool {
+func IsTypo(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}

@@ -54,7 +54,7 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 		return nil, unavailable(err)
 	}
 	// An error means that the launcher has ended, which receive reports.
-	_ = json.NewEncoder(ours).Encode(lockdown.JailOrder{HostNetwork: j.HostNetwork, Guarded: j.guarded(), Binds: j.Binds})
+	_ = json.NewEncoder(ours).Encode(lockdown.JailOrder{HostNetwork: j.HostNetwork, Guarded: j.usesProxy(), Binds: j.Binds})
 	_ = ours.CloseWrite()
 	listener, err := receive(ours)
 	if err != nil {
@@ -67,7 +67,7 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 	return p, nil
 }
 
-func (j *Jail) guarded() bool { return j.Guard != nil && !j.HostNetwork }
+func (j *Jail) usesProxy() bool { return j.Guard != nil && !j.HostNetwork }
 
 // setNamespaces gives a child its own user namespace, and those for network and mounts that
 // the jail needs. It keeps its user; its rights apply to its own namespaces only.

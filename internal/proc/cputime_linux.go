@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MetersCPU reports whether this system has a clock of the processor time of a process.
-const MetersCPU = true
+// CanMeterCPU reports whether this system has a clock of the processor time of a process.
+const CanMeterCPU = true
 
 // usedCPU returns the processor time of all threads of this process; see clock_gettime(2).
 // A process may always read its own clock.

@@ -4,7 +4,7 @@ package proc
 
 import "time"
 
-// MetersCPU reports whether this system has a clock of the processor time of a process.
-const MetersCPU = false
+// CanMeterCPU reports whether this system has a clock of the processor time of a process.
+const CanMeterCPU = false
 
 func usedCPU() time.Duration { return 0 }

@@ -8,13 +8,13 @@ import (
 )
 
 func TestAMeterIsOverWhenItsTimeIsUsedUp(t *testing.T) {
-	if !proc.MetersCPU {
+	if !proc.CanMeterCPU {
 		t.Skip("there is no clock of processes here")
 	}
 	none, long, short := proc.MeterCPU(0), proc.MeterCPU(time.Hour), proc.MeterCPU(time.Millisecond)
-	for !short.Look() { // which computes
+	for !short.Check() { // which computes
 	}
-	if !short.Over() || none.Look() || long.Look() || none.Over() {
-		t.Errorf("short %v, none %v, long %v", short.Over(), none.Over(), long.Over())
+	if !short.Exceeded() || none.Check() || long.Check() || none.Exceeded() {
+		t.Errorf("short %v, none %v, long %v", short.Exceeded(), none.Exceeded(), long.Exceeded())
 	}
 }

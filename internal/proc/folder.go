@@ -48,7 +48,7 @@ func CleanFolders(dir string, dry bool) []sandbox.Leftover {
 		if found == nil || Alive(found[1]) {
 			continue
 		}
-		if info, err := e.Info(); err != nil || !Ours(info) {
+		if info, err := e.Info(); err != nil || !IsOwnFolder(info) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())

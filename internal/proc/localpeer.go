@@ -50,9 +50,9 @@ func checkUser(uid int) error {
 // process holds.
 var errNoPeer = errors.New("this machine does not tell whose connection it is: the client has closed it, or something forwards it, such as a container engine")
 
-// OnlyOurs returns a listener that drops the connections of other users of this machine, as
+// OnlyThisUser returns a listener that drops the connections of other users of this machine, as
 // far as the system tells. l must listen on the loopback interface.
-func OnlyOurs(l net.Listener) net.Listener { return ownListener{l} }
+func OnlyThisUser(l net.Listener) net.Listener { return ownListener{l} }
 
 type ownListener struct{ net.Listener }
 

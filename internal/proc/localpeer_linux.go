@@ -97,10 +97,10 @@ func peerUser(t socketTable, inode uint64, local, remote netip.AddrPort) (uid ui
 		return 0, errNoTable
 	case own.inode != uint32(inode): // tables have 32 bits of it
 		return 0, errNoPeer
-	case err != nil || !connected(own.state) || !connected(peer.state) || peer.inode == 0:
+	case err != nil || !isConnected(own.state) || !isConnected(peer.state) || peer.inode == 0:
 		return 0, errNoPeer
 	}
-	if again, err := t.find(remote, local); err != nil || again.inode != peer.inode || again.uid != peer.uid || !connected(again.state) {
+	if again, err := t.find(remote, local); err != nil || again.inode != peer.inode || again.uid != peer.uid || !isConnected(again.state) {
 		return 0, errNoPeer
 	}
 	return peer.uid, nil
@@ -116,9 +116,9 @@ const (
 	tcpClosing     = 11
 )
 
-// connected reports whether a socket in a state has been connected, and is not over.
+// isConnected reports whether a socket in a state has been connected, and is not over.
 // Listeners and sockets that still try to connect can have the addresses too.
-func connected(state uint8) bool {
+func isConnected(state uint8) bool {
 	switch state {
 	case tcpEstablished, tcpFinWait1, tcpFinWait2, tcpCloseWait, tcpLastAck, tcpClosing:
 		return true

@@ -308,7 +308,7 @@ func TestAListenerForOursDropsOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := OnlyOurs(inner)
+	l := OnlyThisUser(inner)
 	defer l.Close()
 	as(t, user(stranger), "stay "+l.Addr().String())
 	own, err := net.Dial("tcp", l.Addr().String())

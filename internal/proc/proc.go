@@ -43,11 +43,11 @@ type Process struct {
 	Stdin  io.WriteCloser
 	Stdout io.ReadCloser
 
-	cmd   *exec.Cmd
-	done  chan struct{}
-	err   error
-	once  sync.Once
-	other Running // if not nil, what runs it instead of cmd
+	cmd    *exec.Cmd
+	done   chan struct{}
+	err    error
+	once   sync.Once
+	remote Running // if not nil, what runs it instead of cmd
 }
 
 // Running is a process that runs elsewhere, such as in a sandbox.
@@ -62,9 +62,9 @@ type Running interface {
 	Kill()
 }
 
-// Of returns a process that runs elsewhere, with its standard input and output.
-func Of(r Running, stdin io.WriteCloser, stdout io.ReadCloser) *Process {
-	return &Process{Stdin: stdin, Stdout: stdout, other: r}
+// Wrap returns a process that runs elsewhere, with its standard input and output.
+func Wrap(r Running, stdin io.WriteCloser, stdout io.ReadCloser) *Process {
+	return &Process{Stdin: stdin, Stdout: stdout, remote: r}
 }
 
 // Exit is the error of a process that ended with an exit code other than 0.
@@ -159,7 +159,7 @@ type Orphan struct {
 
 // PID returns the process id, or 0 if the process runs elsewhere.
 func (p *Process) PID() int {
-	if p.other != nil {
+	if p.remote != nil {
 		return 0
 	}
 	return p.cmd.Process.Pid
@@ -167,16 +167,16 @@ func (p *Process) PID() int {
 
 // Done returns a channel that is closed when the process has ended; then Err is valid.
 func (p *Process) Done() <-chan struct{} {
-	if p.other != nil {
-		return p.other.Done()
+	if p.remote != nil {
+		return p.remote.Done()
 	}
 	return p.done
 }
 
 // Err returns how the process ended, nil for exit code 0. It is valid once Done is closed.
 func (p *Process) Err() error {
-	if p.other != nil {
-		return p.other.Err()
+	if p.remote != nil {
+		return p.remote.Err()
 	}
 	return p.err
 }
@@ -184,8 +184,8 @@ func (p *Process) Err() error {
 // Usage returns the processor time and the peak memory, in bytes, of the process and the
 // children it waited for. It is valid once Done is closed.
 func (p *Process) Usage() (cpu time.Duration, peak int64) {
-	if p.other != nil {
-		return p.other.Usage()
+	if p.remote != nil {
+		return p.remote.Usage()
 	}
 	state := p.cmd.ProcessState
 	if state == nil {
@@ -204,8 +204,8 @@ func (p *Process) Signal(sig syscall.Signal) {
 }
 
 func (p *Process) signal(sig syscall.Signal) {
-	if p.other != nil {
-		p.other.Kill()
+	if p.remote != nil {
+		p.remote.Kill()
 		return
 	}
 	signalGroup(p.PID(), sig)

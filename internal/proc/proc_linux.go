@@ -38,11 +38,11 @@ func Owner() string {
 
 // Alive reports whether the process named by owner still runs.
 func Alive(owner string) bool {
-	pid, started, ok := readOwner(owner)
+	pid, started, ok := parseOwner(owner)
 	return ok && startTime(pid) == started
 }
 
-func readOwner(owner string) (pid int, started string, ok bool) {
+func parseOwner(owner string) (pid int, started string, ok bool) {
 	pidText, started, ok := strings.Cut(owner, "-")
 	pid, err := strconv.Atoi(pidText)
 	return pid, started, ok && err == nil && started != ""
@@ -67,7 +67,7 @@ func startTime(pid int) string {
 
 // Sweep kills the processes left behind by Toolroom processes that have ended, and returns
 // their number. It can only find and kill processes of this user.
-func Sweep() int { return end(Orphans()) }
+func Sweep() int { return killAll(Orphans()) }
 
 // Orphans returns the processes that [Sweep] would kill.
 func Orphans() []Orphan {
@@ -78,7 +78,7 @@ func Orphans() []Orphan {
 // Kill kills the process.
 func (o Orphan) Kill() error { return syscall.Kill(o.PID, syscall.SIGKILL) }
 
-func end(list []Orphan) int {
+func killAll(list []Orphan) int {
 	ended := 0
 	for _, o := range list {
 		if o.Kill() == nil {
@@ -98,12 +98,12 @@ func orphans(environs []string) []Orphan {
 		}
 		owner, _ := lookup(environ, ownerVariable)
 		// Ignore a label that Owner cannot have made.
-		if _, _, ours := readOwner(owner); !ours || Alive(owner) {
+		if _, _, ours := parseOwner(owner); !ours || Alive(owner) {
 			continue
 		}
 		folder := filepath.Dir(path)
 		// Any user can label a process, also one that runs with more rights (setuid).
-		if !ofThisUser(folder) {
+		if !isOfThisUser(folder) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(folder))
@@ -116,9 +116,9 @@ func orphans(environs []string) []Orphan {
 	return list
 }
 
-// ofThisUser reports whether all user ids of the process with a /proc folder are this
+// isOfThisUser reports whether all user ids of the process with a /proc folder are this
 // process's.
-func ofThisUser(folder string) bool {
+func isOfThisUser(folder string) bool {
 	status, err := os.ReadFile(filepath.Join(folder, "status"))
 	if err != nil {
 		return false

@@ -275,7 +275,7 @@ func TestSweepKillsOnlyProcessesOfDeadOwners(t *testing.T) {
 	for _, cmd := range append(slices.Collect(maps.Values(others)), orphan) {
 		environs = append(environs, fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
 	}
-	end(orphans(environs))
+	killAll(orphans(environs))
 
 	err := orphan.Wait()
 	var exit *exec.ExitError
@@ -287,7 +287,7 @@ func TestSweepKillsOnlyProcessesOfDeadOwners(t *testing.T) {
 			t.Errorf("the process %s was killed", what)
 		}
 	}
-	if n := end(orphans(environs)); n != 0 {
+	if n := killAll(orphans(environs)); n != 0 {
 		t.Errorf("a second sweep found %d orphans", n)
 	}
 }
@@ -334,7 +334,7 @@ func TestOnlyThisUsersProcessesAreOrphans(t *testing.T) {
 		own + "\t" + own + "\t" + own + "\t" + "4711": false,
 	} {
 		write("status", "Name:\tUid:\nUid:\t"+uids+"\nGid:\t0\t0\t0\t0\n")
-		if got := ofThisUser(folder); got != want {
+		if got := isOfThisUser(folder); got != want {
 			t.Errorf("ids %q: %v", uids, got)
 		}
 	}

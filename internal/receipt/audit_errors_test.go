@@ -244,13 +244,13 @@ func TestPruningThatFailsRemovesNothing(t *testing.T) {
 	if n, err := receipt.Prune(t.Context(), f.store, other, at(3)); n != 0 || err == nil || !strings.Contains(err.Error(), "receipt 2") || !strings.Contains(err.Error(), "was not signed") {
 		t.Errorf("with another key: %d, %v", n, err)
 	}
-	if n, err := f.store.VerifyReceipts(t.Context(), func(c receipt.Checkpoint) error { return receipt.Trust(f.key.Public(), c) }); n != 4 || err != nil {
+	if n, err := f.store.VerifyReceipts(t.Context(), func(c receipt.Checkpoint) error { return receipt.VerifyCheckpoint(f.key.Public(), c) }); n != 4 || err != nil {
 		t.Errorf("%d are left, %v", n, err)
 	}
 	if n, err := receipt.Prune(t.Context(), f.store, f.key, at(100)); n != 4 || err != nil {
 		t.Errorf("all of them: %d, %v", n, err)
 	}
-	if err := receipt.Trust(f.key.Public(), receipt.Checkpoint{Time: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}); err == nil {
+	if err := receipt.VerifyCheckpoint(f.key.Public(), receipt.Checkpoint{Time: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}); err == nil {
 		t.Error("a time that has no form was signed")
 	}
 	if err := f.key.SignCheckpoint(&receipt.Checkpoint{Time: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}); err == nil {

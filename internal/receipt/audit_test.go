@@ -224,7 +224,7 @@ func TestPruningKeepsASignedBeginningAndNeverRemovesEvidence(t *testing.T) {
 	t.Parallel()
 	f := open(t, 10)
 	old := f.export(t, receipt.Selection{Until: at(3)})
-	trust := func(c receipt.Checkpoint) error { return receipt.Trust(f.key.Public(), c) }
+	trust := func(c receipt.Checkpoint) error { return receipt.VerifyCheckpoint(f.key.Public(), c) }
 	if n, err := receipt.Prune(t.Context(), f.store, f.key, at(5)); n != 4 || err != nil {
 		t.Fatalf("Prune = %d, %v", n, err)
 	}
@@ -247,7 +247,7 @@ func TestPruningKeepsASignedBeginningAndNeverRemovesEvidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.VerifyReceipts(t.Context(), func(c receipt.Checkpoint) error { return receipt.Trust(other.Public(), c) }); err == nil {
+	if _, err := f.store.VerifyReceipts(t.Context(), func(c receipt.Checkpoint) error { return receipt.VerifyCheckpoint(other.Public(), c) }); err == nil {
 		t.Error("a checkpoint was trusted by another key")
 	}
 	// Somebody removes more by hand, and moves the checkpoint.

@@ -31,7 +31,7 @@ func (c Chain) NextDraft(d *Draft) (Chain, Record, error) {
 	if err := d.encode(); err != nil {
 		return c, Record{}, err
 	}
-	body := d.numbered(c.Seq + 1)
+	body := d.bodyWithSeq(c.Seq + 1)
 	end := Chain{c.Seq + 1, c.link(body)}
 	return end, Record{Seq: end.Seq, Hash: end.Hash, Body: body, Detail: d.detail}, nil
 }
@@ -48,7 +48,7 @@ func (c Chain) Check(k Record) (Chain, *toolroom.Receipt, error) {
 		return c, nil, Broken(r.ID, k.Seq, fmt.Sprintf("receipt %d is missing before it", c.Seq+1))
 	case k.Hash != c.link(k.Body) || r.Seq != k.Seq:
 		return c, nil, Broken(r.ID, k.Seq, "it is not what was recorded")
-	case !r.Redacted && !k.detailFits():
+	case !r.Redacted && !k.detailMatches():
 		return c, nil, Broken(r.ID, k.Seq, "its details are not what was recorded")
 	}
 	return Chain{k.Seq, k.Hash}, r, nil

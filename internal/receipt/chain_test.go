@@ -292,7 +292,7 @@ func TestAQueryHasALimit(t *testing.T) {
 func TestAKeyOfAnotherLengthHasSignedNothing(t *testing.T) {
 	t.Parallel()
 	for _, key := range [][]byte{nil, []byte("short"), make([]byte, 33)} {
-		if signedBy(key, manifestContext, []byte("{}"), make([]byte, 64)) {
+		if hasSignature(key, manifestContext, []byte("{}"), make([]byte, 64)) {
 			t.Errorf("a key of %d bytes has signed", len(key))
 		}
 	}

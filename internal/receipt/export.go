@@ -14,11 +14,11 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Manifest is the last line of an export. What it says is signed.
+// Manifest is the last line of an export. It is signed.
 type Manifest struct {
 	Version int       `json:"version"`
 	Made    time.Time `json:"made"`
-	// Since and Until are what was asked for.
+	// Since and Until are those of the Selection.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	// Before is the receipt before the first one here, Last the last one here,
@@ -27,16 +27,16 @@ type Manifest struct {
 	Last   Chain `json:"last"`
 	Head   Chain `json:"head"`
 	Count  int64 `json:"count"`
-	// Checkpoint is where the stored chain begins, when older receipts were
+	// Checkpoint is the beginning of the stored chain if older receipts were
 	// removed.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 	// Digest is the SHA-256, in hex, of all lines before this one.
 	Digest string `json:"digest"`
-	// SigningKey is the public key that checks the signature.
+	// Key is the public key that verifies the signature.
 	Key ed25519.PublicKey `json:"key"`
 }
 
-// version is that of the format.
+// version is the version of the export format.
 const version = 1
 
 // header is the first line of an export.
@@ -45,8 +45,8 @@ type header struct {
 	Before  Chain `json:"before"`
 }
 
-// sealed is a manifest as a line.
-type sealed struct {
+// signedManifest is the line of a manifest.
+type signedManifest struct {
 	Manifest  json.RawMessage `json:"manifest"`
 	Signature []byte          `json:"signature"`
 }
@@ -58,7 +58,7 @@ type Selection struct {
 	Since, Until time.Time
 }
 
-// page is how many records are read at once.
+// page is the number of records that are read at once.
 const page = 500
 
 // Export writes receipts as JSON Lines, oldest first, and a signed manifest as
@@ -123,7 +123,7 @@ func Export(ctx context.Context, store Store, key SigningKey, sel Selection, out
 	if err != nil {
 		return nil, err
 	}
-	return m, writeLine(out, sealed{text, key.sign(manifestContext, text)})
+	return m, writeLine(out, signedManifest{text, key.sign(manifestContext, text)})
 }
 
 // linkAt returns the link of a receipt of a store whose chain begins after first; the zero
@@ -190,7 +190,7 @@ func Prune(ctx context.Context, store Store, key SigningKey, before time.Time) (
 		return 0, err
 	}
 	if first.Seq > 0 {
-		if err := Trust(key.Public(), first); err != nil {
+		if err := VerifyCheckpoint(key.Public(), first); err != nil {
 			return 0, err
 		}
 	}

@@ -18,11 +18,11 @@ func Hash(data []byte) string {
 // hashArguments computes the hash of the arguments, which calls leave to the
 // recorder.
 func (r *Draft) hashArguments() {
-	if r.Called == nil {
+	if r.RawArguments == nil {
 		return
 	}
-	if canonical, err := jsonx.Canonical(r.Called); err == nil {
+	if canonical, err := jsonx.Canonical(r.RawArguments); err == nil {
 		r.ArgumentsHash = Hash(canonical)
 	}
-	r.Called = nil
+	r.RawArguments = nil
 }

@@ -38,10 +38,10 @@ func (h *Head) read() (c Chain, err error) {
 	return c, err
 }
 
-// note records the end of the chain after a group whose first receipt has number
-// first. It does nothing if the group does not follow the head: either another
-// process was faster, or the head is the proof that receipts are missing.
-func (h *Head) note(first int64, end Chain) error {
+// advance records the end of the chain after a group whose first receipt has the number
+// first. It does nothing if the group does not follow the head: then either another process
+// was faster, or the head proves that receipts are missing.
+func (h *Head) advance(first int64, end Chain) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.frozen {
@@ -60,11 +60,11 @@ func (h *Head) note(first int64, end Chain) error {
 }
 
 // Check returns an error if the stored chain does not have the receipt that the
-// head names. Then h does not change the head any more.
+// head names. After an error h no longer changes the head, which is the evidence.
 func (h *Head) Check(ctx context.Context, s Store) error {
 	noted, err := h.read() // before the store, which other processes extend
 	if err == nil && noted.Seq > 0 {
-		err = noted.isIn(ctx, s)
+		err = noted.checkStored(ctx, s)
 	}
 	if err != nil {
 		h.mu.Lock()
@@ -74,7 +74,8 @@ func (h *Head) Check(ctx context.Context, s Store) error {
 	return err
 }
 
-func (c Chain) isIn(ctx context.Context, s Store) error {
+// checkStored returns an error if the stored chain does not have the receipt c.
+func (c Chain) checkStored(ctx context.Context, s Store) error {
 	first, end, err := s.ReceiptEnds(ctx)
 	switch {
 	case err != nil:

@@ -60,17 +60,17 @@ func TestAHeadMissesAStoreThatIsNotTheOneItNoted(t *testing.T) {
 		if err := h.Check(t.Context(), tt.s); err != nil {
 			t.Errorf("%s, without a note: %v", tt.name, err)
 		}
-		if err := h.note(1, Chain{Seq: 5, Hash: hash("a")}); err != nil {
+		if err := h.advance(1, Chain{Seq: 5, Hash: hash("a")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.note(3, Chain{Seq: 4, Hash: hash("c")}); err != nil { // another process was faster
+		if err := h.advance(3, Chain{Seq: 4, Hash: hash("c")}); err != nil { // another process was faster
 			t.Fatal(err)
 		}
 		err := h.Check(t.Context(), tt.s)
 		if (err == nil) != tt.good {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if err := h.note(6, Chain{Seq: 6, Hash: hash("d")}); err != nil {
+		if err := h.advance(6, Chain{Seq: 6, Hash: hash("d")}); err != nil {
 			t.Fatal(err)
 		}
 		if c, err := h.read(); err != nil || (c.Seq == 6) != tt.good {
@@ -95,10 +95,10 @@ func TestAHeadIsWrittenOnlyAfterTheOneThatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := NewHead(path)
-	if err := h.note(1, Chain{5, hash("a")}); err != nil {
+	if err := h.advance(1, Chain{5, hash("a")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.note(5, Chain{9, hash("b")}); err != nil { // another process had 5
+	if err := h.advance(5, Chain{9, hash("b")}); err != nil { // another process had 5
 		t.Fatal(err)
 	}
 	if c, err := h.read(); err != nil || c != (Chain{5, hash("a")}) {
@@ -108,7 +108,7 @@ func TestAHeadIsWrittenOnlyAfterTheOneThatIsThere(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.note(9, Chain{9, hash("b")}); err == nil || !strings.Contains(err.Error(), path) {
+		if err := h.advance(9, Chain{9, hash("b")}); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
@@ -116,7 +116,7 @@ func TestAHeadIsWrittenOnlyAfterTheOneThatIsThere(t *testing.T) {
 		}
 	}
 	for name, h := range map[string]*Head{"a folder": NewHead(dir), "no folder": NewHead(filepath.Join(dir, "none", "head"))} {
-		if err := h.note(1, Chain{5, hash("a")}); err == nil {
+		if err := h.advance(1, Chain{5, hash("a")}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -155,11 +155,11 @@ func TestAHeadThatCannotBeComparedIsAnError(t *testing.T) {
 		"another hash":   {&brokenChain{chainStore: chain, other: []Record{{Seq: 5, Hash: hash("b")}}}, "receipt 5"},
 		"too short":      {&brokenChain{chainStore: &chainStore{end: Chain{3, hash("a")}}}, "receipt 4 does not fit: it and all up to 5"},
 	} {
-		if err := noted.isIn(t.Context(), tt.s); err == nil || !strings.Contains(err.Error(), tt.says) {
+		if err := noted.checkStored(t.Context(), tt.s); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := noted.isIn(t.Context(), &brokenChain{chainStore: chain, other: []Record{{Seq: 5, Hash: hash("a")}}}); err != nil {
+	if err := noted.checkStored(t.Context(), &brokenChain{chainStore: chain, other: []Record{{Seq: 5, Hash: hash("a")}}}); err != nil {
 		t.Error(err)
 	}
 }

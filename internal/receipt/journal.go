@@ -33,18 +33,18 @@ import (
 //
 // A Journal is not safe for concurrent use.
 type Journal struct {
-	dir, name string
-	files     [2]*os.File
-	last      [2]int64 // the last entry in each file, zero if it is empty
-	synced    int64    // the last entry that is on the disk, as are all before it
-	failed    bool     // a sync has failed, or a file is gone
-	created   int      // files
-	named     int      // of the created files, those whose names are on the disk
-	at        int      // the file that is written
-	entry     int64    // the last entry
-	torn      bool     // the last line may be a part of one
-	line      []byte
-	syncFile  func(*os.File) error // Sync, or what a test does
+	dir, name   string
+	files       [2]*os.File
+	last        [2]int64 // the last entry in each file, zero if it is empty
+	synced      int64    // the last entry that is on the disk, as are all before it
+	failed      bool     // a sync has failed, or a file is gone
+	created     int      // number of files created
+	namesSynced int      // number of created files whose names are on the disk
+	current     int      // index of the file that entries are written to
+	entry       int64    // the last entry
+	partial     bool     // the last line may be a part of one
+	line        []byte
+	syncFile    func(*os.File) error // (*os.File).Sync, except in tests
 }
 
 // NewJournal returns a journal in dir, which is created with the first entry.
@@ -63,35 +63,35 @@ func (r *Draft) appendLine(line []byte, entry int64) []byte {
 
 // add writes an entry, whose receipt is encoded, and sets its position in r.
 func (j *Journal) add(r *Draft) error {
-	f := j.files[j.at]
+	f := j.files[j.current]
 	if f == nil {
 		if err := os.MkdirAll(j.dir, 0o700); err != nil {
 			return err
 		}
 		var err error
-		if f, err = os.OpenFile(j.path(j.at), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+		if f, err = os.OpenFile(j.path(j.current), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 			return err
 		}
-		j.files[j.at] = f
+		j.files[j.current] = f
 		j.created++
 	}
 	j.entry++
 	line := j.line[:0]
-	if j.torn {
+	if j.partial {
 		line = append(line, '\n')
 	}
 	line = r.appendLine(line, j.entry)
 	if cap(line) <= 64<<10 {
 		j.line = line
 	}
-	r.Journal, r.Entry, j.last[j.at] = j.name, j.entry, j.entry
+	r.Journal, r.Entry, j.last[j.current] = j.name, j.entry, j.entry
 	_, err := f.Write(line)
-	j.torn = err != nil
+	j.partial = err != nil
 	return err
 }
 
-// sync returns a function that puts all entries so far on the disk, and one that notes that
-// it has done so. Only the first may be called while j is used. If it fails, the journal is
+// sync returns a function that puts all entries so far on the disk, and a function that records
+// that success in j. Only the first may be called while j is used. If it fails, the journal is
 // not synced again: the system may have dropped what it could not write, and the next sync
 // would succeed without it.
 func (j *Journal) sync() (do func() error, done func()) {
@@ -107,22 +107,22 @@ func (j *Journal) sync() (do func() error, done func()) {
 			if err := j.syncFile(f); err != nil {
 				return err
 			}
-			if err := isInPlace(f); err != nil {
+			if err := checkInPlace(f); err != nil {
 				return err
 			}
 		}
-		if j.named == created {
+		if j.namesSynced == created {
 			return nil
 		}
 		return errors.Join(syncFolder(j.dir), syncFolder(filepath.Dir(j.dir)))
 	}
-	return do, func() { j.synced, j.named = max(j.synced, last), created }
+	return do, func() { j.synced, j.namesSynced = max(j.synced, last), created }
 }
 
-// isInPlace returns an error if an open file is no longer the one with its name. A process
-// that does not see this one, because it is in another PID namespace, takes it for dead and
-// recovers its journal; what is then written to the file is lost with the process.
-func isInPlace(f *os.File) error {
+// checkInPlace returns an error if an open file was removed or replaced. A process in another
+// PID namespace does not see this process, takes it for dead and recovers its journal; entries
+// written after that would be lost with this process.
+func checkInPlace(f *os.File) error {
 	here, err := f.Stat()
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func isInPlace(f *os.File) error {
 	return nil
 }
 
-// syncFolder puts the names in a folder on the disk. Windows has no such call and needs
+// syncFolder writes the names in a folder to the disk. Windows has no such call and needs
 // none: NTFS journals its folders.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
@@ -148,16 +148,16 @@ func syncFolder(dir string) error {
 
 func (j *Journal) path(i int) string { return filepath.Join(j.dir, j.name+"."+strconv.Itoa(i)) }
 
-// turn switches to the other file if that is empty.
-func (j *Journal) turn() {
-	if j.last[1-j.at] == 0 && j.last[j.at] != 0 {
-		j.at, j.torn = 1-j.at, false
+// switchFile switches to the other file if that one is empty.
+func (j *Journal) switchFile() {
+	if j.last[1-j.current] == 0 && j.last[j.current] != 0 {
+		j.current, j.partial = 1-j.current, false
 	}
 }
 
-// committed drops the entries up to one. A file that cannot be emptied is tried
-// again with the next; its entries are known to be in the store.
-func (j *Journal) committed(entry int64) {
+// dropCommitted empties the files whose entries, up to the given one, are in the store. If a
+// file cannot be emptied, the next call tries again.
+func (j *Journal) dropCommitted(entry int64) {
 	j.synced = max(j.synced, entry)
 	for i, f := range j.files {
 		if j.last[i] != 0 && j.last[i] <= entry && f.Truncate(0) == nil {

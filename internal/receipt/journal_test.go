@@ -62,7 +62,7 @@ func killed(t *testing.T, recs ...*Draft) string {
 
 func TestWhatAKilledProcessAnsweredIsTakenOver(t *testing.T) {
 	dir := killed(t,
-		&Draft{Receipt: toolroom.Receipt{ID: "a", Arguments: json.RawMessage(`{"x": 1}`)}, Called: json.RawMessage(`{"secret": 1}`)},
+		&Draft{Receipt: toolroom.Receipt{ID: "a", Arguments: json.RawMessage(`{"x": 1}`)}, RawArguments: json.RawMessage(`{"secret": 1}`)},
 		&Draft{Receipt: toolroom.Receipt{ID: "b", Arguments: json.RawMessage(`{"broken`), Error: &toolroom.Error{Code: toolroom.CodeInternal, Details: map[string]any{"f": math.NaN()}}}},
 		&Draft{Receipt: toolroom.Receipt{ID: "c"}},
 	)
@@ -266,8 +266,8 @@ func TestCallsThatWaitForTheJournalShareASync(t *testing.T) {
 		if took := time.Since(start); syncs.Load() > 2 || took > 2*time.Millisecond {
 			t.Errorf("20 calls at once needed %d syncs and %v", syncs.Load(), took)
 		}
-		if j.created != 1 || j.named != 1 {
-			t.Errorf("%d of %d names are on the disk", j.named, j.created)
+		if j.created != 1 || j.namesSynced != 1 {
+			t.Errorf("%d of %d names are on the disk", j.namesSynced, j.created)
 		}
 		closeRecorder(t, r)
 	})
@@ -290,7 +290,7 @@ func TestASyncThatFailedIsNotMadeGoodByTheNext(t *testing.T) {
 		store := &fakeStore{space: math.MaxInt64, delay: time.Second}
 		r := NewRecorder(store, RecorderOptions{
 			Journal: j, Window: time.Hour, Sync: func(*toolroom.Receipt) bool { return true },
-			Failed: func(error) { failures.Add(1) },
+			OnError: func(error) { failures.Add(1) },
 		})
 		call := func(id string) {
 			appendCalls(t, r, id)
@@ -359,20 +359,20 @@ func TestASyncCoversBothFiles(t *testing.T) {
 		synced = nil
 	}
 	add()
-	j.turn()
+	j.switchFile()
 	add()
 	sync(".0", ".1")
 	sync()
 	add()
 	sync(".1")
-	j.committed(1)
+	j.dropCommitted(1)
 	add()
-	j.turn()
+	j.switchFile()
 	add()
-	j.committed(4) // by the store, which has synced it
+	j.dropCommitted(4) // by the store, which has synced it
 	sync(".0")
-	if j.synced != 5 || j.named != 2 {
-		t.Errorf("%d entries and %d names are on the disk", j.synced, j.named)
+	if j.synced != 5 || j.namesSynced != 2 {
+		t.Errorf("%d entries and %d names are on the disk", j.synced, j.namesSynced)
 	}
 }
 
@@ -421,7 +421,7 @@ func TestProcessesThatRecoverAtOnceAppendOnce(t *testing.T) {
 func TestWhatCannotBeEncodedIsLeftOutOfTheJournal(t *testing.T) {
 	dir := killed(t,
 		&Draft{Receipt: toolroom.Receipt{ID: "a", Value: json.RawMessage(`{"broken`), Logs: []toolroom.LogLine{{Data: json.RawMessage(`{`)}}, Preview: "kept"}},
-		&Draft{Receipt: toolroom.Receipt{ID: "b"}, Called: json.RawMessage(`{"y": 2, "x": 1}`)},
+		&Draft{Receipt: toolroom.Receipt{ID: "b"}, RawArguments: json.RawMessage(`{"y": 2, "x": 1}`)},
 	)
 	var got []*Draft
 	store := &recordingStore{fakeStore: &fakeStore{}, keep: func(group []*Draft) { got = append(got, group...) }}
@@ -471,20 +471,20 @@ func TestAJournalAlternatesBetweenTwoFiles(t *testing.T) {
 			t.Errorf("%s: %v bytes, want %v", when, got, want)
 		}
 	}
-	j.turn() // nothing is written yet
-	add()    // 1
-	add()    // 2
+	j.switchFile() // nothing is written yet
+	add()          // 1
+	add()          // 2
 	expect("at first", [2]int64{2 * line, 0})
-	j.turn()
+	j.switchFile()
 	add() // 3
 	expect("while the first is committed", [2]int64{2 * line, line})
-	j.turn() // the other file is not empty
-	j.committed(1)
+	j.switchFile() // the other file is not empty
+	j.dropCommitted(1)
 	expect("after a part", [2]int64{2 * line, line})
-	j.committed(2)
+	j.dropCommitted(2)
 	expect("after all of it", [2]int64{0, line})
 	add() // 4
-	j.turn()
+	j.switchFile()
 	add() // 5
 	expect("after the second turn", [2]int64{line, 2 * line})
 	if err := j.close(); err != nil {

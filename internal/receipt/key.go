@@ -15,12 +15,12 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// SigningKey signs what leaves and what is left behind: an Ed25519 key (RFC 8032).
+// SigningKey is an Ed25519 key (RFC 8032) that signs exports and checkpoints.
 type SigningKey struct{ private ed25519.PrivateKey }
 
-// OpenSigningKey reads the key at path, PKCS #8 in PEM, and makes it at its first use.
+// OpenSigningKey reads the key at path, PKCS #8 in PEM. If there is none, it creates it.
 func OpenSigningKey(path string) (SigningKey, error) {
-	text, err := atomicfile.Key(path, freshKey)
+	text, err := atomicfile.Key(path, newKeyPEM)
 	if err != nil {
 		return SigningKey{}, err
 	}
@@ -39,7 +39,7 @@ func OpenSigningKey(path string) (SigningKey, error) {
 	return SigningKey{private}, nil
 }
 
-func freshKey() []byte {
+func newKeyPEM() []byte {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		panic(err) // crypto/rand never fails
@@ -51,10 +51,10 @@ func freshKey() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// Public is the key that checks what this one signs.
+// Public returns the public key, which verifies the signatures.
 func (k SigningKey) Public() ed25519.PublicKey { return k.private.Public().(ed25519.PublicKey) }
 
-// PublicPEM is a public key as openssl and others read it.
+// PublicPEM encodes a public key in PEM, which openssl and others read.
 func PublicPEM(key ed25519.PublicKey) []byte {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -84,15 +84,15 @@ func ReadPublicKey(path string) (ed25519.PublicKey, error) {
 	return public, nil
 }
 
-// Fingerprint is short enough to compare by eye: the beginning of the key's
-// SHA-256, in hex.
+// Fingerprint returns the first ten bytes of the key's SHA-256, in hex: short enough to
+// compare by eye.
 func Fingerprint(key ed25519.PublicKey) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:10])
 }
 
-// The first line of what is signed keeps one kind of signature from passing for
-// another.
+// The first lines of signed texts. They differ so that a signature of one kind is not valid
+// for the other.
 const (
 	checkpointContext = "toolroom checkpoint 1\n"
 	manifestContext   = "toolroom export 1\n"
@@ -102,11 +102,11 @@ func (k SigningKey) sign(context string, text []byte) []byte {
 	return ed25519.Sign(k.private, append([]byte(context), text...))
 }
 
-func signedBy(key ed25519.PublicKey, context string, text, signature []byte) bool {
+func hasSignature(key ed25519.PublicKey, context string, text, signature []byte) bool {
 	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, append([]byte(context), text...), signature)
 }
 
-// SignCheckpoint signs where a chain begins.
+// SignCheckpoint sets the signature of a checkpoint.
 func (k SigningKey) SignCheckpoint(c *Checkpoint) error {
 	text, err := checkpointText(*c)
 	if err == nil {
@@ -115,13 +115,13 @@ func (k SigningKey) SignCheckpoint(c *Checkpoint) error {
 	return err
 }
 
-// Trust reports whether a checkpoint was signed by the owner of key.
-func Trust(key ed25519.PublicKey, c Checkpoint) error {
+// VerifyCheckpoint returns an error if a checkpoint was not signed by the owner of key.
+func VerifyCheckpoint(key ed25519.PublicKey, c Checkpoint) error {
 	text, err := checkpointText(c)
 	if err != nil {
 		return err
 	}
-	if !signedBy(key, checkpointContext, text, c.Signature) {
+	if !hasSignature(key, checkpointContext, text, c.Signature) {
 		return Broken("", c.Seq+1, "receipts before it are gone, and their removal was not signed with this key")
 	}
 	return nil
@@ -132,7 +132,7 @@ func checkpointText(c Checkpoint) ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// errNoManifest is what a file that was cut off at its end has.
+// errNoManifest is the error of an export that was truncated.
 var errNoManifest = errors.New("the last line is no manifest: the file was cut off, or something was added to it")
 
 func broken(format string, args ...any) error {

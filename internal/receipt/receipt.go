@@ -23,9 +23,9 @@ import (
 type Draft struct {
 	toolroom.Receipt
 
-	// Called are the original arguments if ArgumentsHash is not yet computed: the
+	// RawArguments are the original arguments if ArgumentsHash is not yet computed: the
 	// recorder computes it, off the path of the call.
-	Called json.RawMessage `json:"-"`
+	RawArguments json.RawMessage `json:"-"`
 
 	// Journal and Entry are the position of the receipt in the journal of the
 	// process that made it, if any.

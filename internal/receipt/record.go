@@ -78,9 +78,9 @@ func (r *Draft) encode() (err error) {
 	return nil
 }
 
-// numbered returns the encoded body with its number. What follows the number is our own and
+// bodyWithSeq returns the encoded body with its number in the chain. What follows the number is our own and
 // has no other one.
-func (r *Draft) numbered(seq int64) []byte {
+func (r *Draft) bodyWithSeq(seq int64) []byte {
 	const without = `,"seq":-1`
 	at := bytes.LastIndex(r.body, []byte(without))
 	body := append(make([]byte, 0, len(r.body)+20), r.body[:at]...)
@@ -143,8 +143,8 @@ func (k Record) Receipt() (*toolroom.Receipt, error) {
 	return r, nil
 }
 
-// detailFits reports whether the details have the digest that is in the chain.
-func (k Record) detailFits() bool {
+// detailMatches reports whether the details have the digest that is in the chain.
+func (k Record) detailMatches() bool {
 	var b struct {
 		Digest string `json:"detail_digest"`
 	}

@@ -39,15 +39,15 @@ type RecorderOptions struct {
 	Sync func(*toolroom.Receipt) bool
 	// Head records the end of the chain after each group; it may be nil.
 	Head *Head
-	// Failed is called with errors of writing the journal or head; it may be nil.
-	Failed func(error)
-	// Written is called with each durable group, in order, with Seq and Hash set.
+	// OnError is called with errors of writing the journal or head; it may be nil.
+	OnError func(error)
+	// OnStored is called with each durable group, in order, with Seq and Hash set.
 	// The next group waits until it returns. It may be nil.
-	Written func([]*toolroom.Receipt)
-	// LeftOut is called once receipts can be written again, with the number of
+	OnStored func([]*toolroom.Receipt)
+	// OnDropped is called once receipts can be written again, with the number of
 	// receipts of refused calls that were dropped meanwhile, see [Draft.Refused].
 	// It may be nil.
-	LeftOut func(n int)
+	OnDropped func(n int)
 }
 
 // Recorder commits receipts in groups, in the order of arrival, without delaying
@@ -60,23 +60,23 @@ type Recorder struct {
 	store Store
 	opts  RecorderOptions
 
-	mu      sync.Mutex
-	queue   []*Draft      // not yet durable, oldest first
-	total   uint64        // receipts appended so far
-	leftOut int           // receipts of refused calls since the last commit
-	failure error         // why the last commit failed
-	space   error         // why there is too little space for more
-	looked  time.Time     // when space was checked
-	closing bool          // no more appends
-	over    bool          // run has ended
-	syncing bool          // a call syncs the journal
-	closed  bool          // the journal is closed
-	changed chan struct{} // closed and replaced when any of the above has changed
+	mu           sync.Mutex
+	queue        []*Draft      // not yet durable, oldest first
+	total        uint64        // receipts appended so far
+	dropped      int           // receipts of refused calls since the last commit
+	failure      error         // why the last commit failed
+	space        error         // why there is too little space for more
+	spaceChecked time.Time     // when space was checked
+	closing      bool          // no more appends
+	stopped      bool          // run has ended
+	syncing      bool          // a call syncs the journal
+	closed       bool          // the journal is closed
+	changed      chan struct{} // closed and replaced when any of the above has changed
 
-	arrived chan struct{} // wakes run from an empty queue
-	hurry   chan struct{} // wakes run out of a pause
-	stop    context.CancelFunc
-	done    chan struct{} // closed when run has ended
+	arrived  chan struct{} // wakes run from an empty queue
+	flushNow chan struct{} // wakes run out of a pause
+	stop     context.CancelFunc
+	done     chan struct{} // closed when run has ended
 }
 
 // NewRecorder starts a Recorder that writes to store.
@@ -91,13 +91,13 @@ func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Recorder{
-		store:   store,
-		opts:    opts,
-		changed: make(chan struct{}),
-		arrived: make(chan struct{}, 1),
-		hurry:   make(chan struct{}, 1),
-		stop:    stop,
-		done:    make(chan struct{}),
+		store:    store,
+		opts:     opts,
+		changed:  make(chan struct{}),
+		arrived:  make(chan struct{}, 1),
+		flushNow: make(chan struct{}, 1),
+		stop:     stop,
+		done:     make(chan struct{}),
 	}
 	go r.run(ctx)
 	return r
@@ -108,7 +108,7 @@ func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 // the disk: the journal is synced. If that fails, or the receipt cannot be written
 // to the journal, Append waits until the receipt is in the store, unless receipts
 // cannot be written now. Append also blocks while the queue is full. ctx ends these waits
-// only, but for a sync that Append does itself, so the receipt of a cancelled call is kept
+// only, except a sync that Append does itself, so the receipt of a cancelled call is kept
 // even if ctx has already ended.
 // An error means that the receipt was not accepted.
 func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
@@ -123,7 +123,7 @@ func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 	if rec.Refused && len(r.queue) >= r.opts.Queue/2 {
 		// Half of the queue is reserved for calls that have run: a refused call must
 		// not wait, and callers retry.
-		r.leftOut++
+		r.dropped++
 		r.mu.Unlock()
 		return nil
 	}
@@ -141,7 +141,7 @@ func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 		// In the order of the queue, so that committed entries are a prefix of the
 		// journal.
 		if err := r.opts.Journal.add(rec); err != nil {
-			r.fails(err)
+			r.reportError(err)
 			sync, journalled = true, false
 		}
 	}
@@ -149,7 +149,7 @@ func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 	r.total++
 	wake(r.arrived)
 	if len(r.queue) == r.opts.Group {
-		wake(r.hurry)
+		wake(r.flushNow)
 	}
 	if sync && !(journalled && r.syncJournal(ctx, rec.Entry)) {
 		// The receipt is accepted; Ready says why it is not durable.
@@ -185,16 +185,16 @@ func (r *Recorder) syncJournal(ctx context.Context, entry int64) bool {
 		}
 		j.failed = true
 		if !r.closed { // else the file was closed meanwhile
-			r.fails(err)
+			r.reportError(err)
 		}
 	}
 	return true
 }
 
-// fails reports an error that no call can return.
-func (r *Recorder) fails(err error) {
-	if err != nil && r.opts.Failed != nil {
-		r.opts.Failed(err)
+// reportError reports an error that no call can return.
+func (r *Recorder) reportError(err error) {
+	if err != nil && r.opts.OnError != nil {
+		r.opts.OnError(err)
 	}
 }
 
@@ -213,10 +213,10 @@ func (r *Recorder) flush(ctx context.Context) error {
 		if r.failure != nil {
 			return r.failure
 		}
-		if r.over {
+		if r.stopped {
 			return errClosed
 		}
-		wake(r.hurry)
+		wake(r.flushNow)
 		if err := r.await(ctx); err != nil {
 			return fmt.Errorf("wait for receipts to be written: %w", err)
 		}
@@ -235,8 +235,8 @@ func (r *Recorder) Ready() error {
 	case r.closing:
 		return errClosed
 	}
-	if now := time.Now(); now.Sub(r.looked) >= spacePeriod {
-		r.looked = now // the others use what is known, and nobody waits for the disk but this caller
+	if now := time.Now(); now.Sub(r.spaceChecked) >= spacePeriod {
+		r.spaceChecked = now // other callers use the last result meanwhile; only this one waits for the disk
 		r.mu.Unlock()
 		space := r.checkSpace()
 		r.mu.Lock()
@@ -284,7 +284,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	r.closing = true
 	r.announce() // appends that wait for space give up
 	wake(r.arrived)
-	wake(r.hurry)
+	wake(r.flushNow)
 	r.mu.Unlock()
 
 	select {
@@ -298,7 +298,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	defer r.mu.Unlock()
 	if r.opts.Journal != nil && !r.closed {
 		r.closed = true
-		r.fails(r.opts.Journal.close())
+		r.reportError(r.opts.Journal.close())
 	}
 	if lost := len(r.queue); lost > 0 && r.opts.Journal != nil {
 		return fmt.Errorf("close the recorder: %d receipts wait in the journal for the next process: %w", lost, cmp.Or(r.failure, ctx.Err()))
@@ -311,7 +311,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 // run commits group after group until the recorder is closed and its queue
 // empty, or ctx ends.
 func (r *Recorder) run(ctx context.Context) {
-	defer r.ended()
+	defer r.markStopped()
 	retry := r.opts.Retry
 	for r.awaitReceipt(ctx) {
 		if !r.groupIsFull() {
@@ -357,7 +357,7 @@ func (r *Recorder) pause(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-r.hurry:
+	case <-r.flushNow:
 	case <-ctx.Done():
 	}
 }
@@ -368,7 +368,7 @@ func (r *Recorder) commit(ctx context.Context) bool {
 	r.mu.Lock()
 	group := slices.Clone(r.queue[:min(len(r.queue), r.opts.Group)])
 	if r.opts.Journal != nil {
-		r.opts.Journal.turn()
+		r.opts.Journal.switchFile()
 	}
 	r.mu.Unlock()
 
@@ -381,27 +381,27 @@ func (r *Recorder) commit(ctx context.Context) bool {
 	})
 	err = cmp.Or(panicked, err)
 	if last := len(group) - 1; err == nil && r.opts.Head != nil && group[0].Seq > 0 && group[last].Seq > 0 {
-		r.fails(r.opts.Head.note(group[0].Seq, Chain{group[last].Seq, group[last].Hash}))
+		r.reportError(r.opts.Head.advance(group[0].Seq, Chain{group[last].Seq, group[last].Hash}))
 	}
-	if err == nil && r.opts.Written != nil {
-		_ = panics.Catch(func() { r.opts.Written(receipts(group)) }) // the receipts are durable all the same
+	if err == nil && r.opts.OnStored != nil {
+		_ = panics.Catch(func() { r.opts.OnStored(receipts(group)) }) // the receipts are durable all the same
 	}
 
 	r.mu.Lock()
-	if left := r.leftOut; err == nil && left > 0 && r.opts.LeftOut != nil {
-		r.leftOut = 0
-		defer r.opts.LeftOut(left)
+	if n := r.dropped; err == nil && n > 0 && r.opts.OnDropped != nil {
+		r.dropped = 0
+		defer r.opts.OnDropped(n)
 	}
 	defer r.mu.Unlock()
 	switch {
 	case err == nil:
 		r.queue = slices.Delete(r.queue, 0, len(group))
 		if r.opts.Journal != nil {
-			r.opts.Journal.committed(group[len(group)-1].Entry)
+			r.opts.Journal.dropCommitted(group[len(group)-1].Entry)
 		}
 		r.failure = nil
 	case ctx.Err() == nil || r.failure == nil:
-		r.failure = unready(err)
+		r.failure = errNotReady(err)
 	}
 	r.announce()
 	return err == nil
@@ -415,10 +415,11 @@ func receipts(group []*Draft) []*toolroom.Receipt {
 	return list
 }
 
-func (r *Recorder) ended() {
+// markStopped records that run has ended.
+func (r *Recorder) markStopped() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.over = true
+	r.stopped = true
 	close(r.done)
 	r.announce()
 }
@@ -442,7 +443,7 @@ func (r *Recorder) await(ctx context.Context) error {
 	}
 }
 
-func unready(err error) error {
+func errNotReady(err error) error {
 	e := *toolroom.AsError(err)
 	e.Phase = toolroom.PhaseReceipt
 	e.Message = "receipts cannot be written: " + e.Message

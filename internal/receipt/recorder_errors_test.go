@@ -23,15 +23,15 @@ func TestAReceiptHasTheHashOfItsArguments(t *testing.T) {
 		store := &recordingStore{fakeStore: &fakeStore{space: math.MaxInt64}, keep: func(group []*Draft) {
 			for _, r := range group {
 				hashes[r.ID] = r.ArgumentsHash
-				if r.Called != nil {
+				if r.RawArguments != nil {
 					t.Errorf("%s still has its raw arguments", r.ID)
 				}
 			}
 		}}
 		r := NewRecorder(store, RecorderOptions{})
 		for id, d := range map[string]*Draft{
-			"a": {Called: json.RawMessage(`{"y": 2, "x": 1}`)}, "b": {Called: json.RawMessage(`{"x":1,"y":2}`)},
-			"computed": {Receipt: toolroom.Receipt{ArgumentsHash: "before"}}, "no JSON": {Called: json.RawMessage(`{`)},
+			"a": {RawArguments: json.RawMessage(`{"y": 2, "x": 1}`)}, "b": {RawArguments: json.RawMessage(`{"x":1,"y":2}`)},
+			"computed": {Receipt: toolroom.Receipt{ArgumentsHash: "before"}}, "no JSON": {RawArguments: json.RawMessage(`{`)},
 		} {
 			d.ID = id
 			if err := r.Append(t.Context(), d); err != nil {
@@ -99,7 +99,7 @@ func TestTheHeadFollowsEachGroup(t *testing.T) {
 		head := NewHead(filepath.Join(t.TempDir(), "receipts.head"))
 		store := &numbered{&fakeStore{space: math.MaxInt64}, 1}
 		var failed []error
-		r := NewRecorder(store, RecorderOptions{Head: head, Group: 2, Failed: func(err error) { failed = append(failed, err) }})
+		r := NewRecorder(store, RecorderOptions{Head: head, Group: 2, OnError: func(err error) { failed = append(failed, err) }})
 		for _, tt := range []struct {
 			calls []string
 			err   error
@@ -149,7 +149,7 @@ func TestAJournalThatCannotBeWrittenIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := 0
-		r := NewRecorder(&fakeStore{space: math.MaxInt64}, RecorderOptions{Journal: NewJournal(file, "1-2"), Failed: func(err error) {
+		r := NewRecorder(&fakeStore{space: math.MaxInt64}, RecorderOptions{Journal: NewJournal(file, "1-2"), OnError: func(err error) {
 			if err == nil {
 				t.Error("told of nothing")
 			}
@@ -171,7 +171,7 @@ func TestAJournalThatCannotBeWrittenIsTold(t *testing.T) {
 func TestAJournalIsClosedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		r := NewRecorder(&fakeStore{space: math.MaxInt64}, RecorderOptions{Journal: NewJournal(dir, "1-2"), Failed: func(err error) { t.Error(err) }})
+		r := NewRecorder(&fakeStore{space: math.MaxInt64}, RecorderOptions{Journal: NewJournal(dir, "1-2"), OnError: func(err error) { t.Error(err) }})
 		appendCalls(t, r, "a")
 		for range 2 {
 			closeRecorder(t, r)
@@ -304,7 +304,7 @@ func TestReceiptsAreLeftOutAndCountedOnce(t *testing.T) {
 		store := &fakeStore{space: math.MaxInt64, err: errors.New("locked")}
 		var left []int
 		for _, tell := range []func(int){nil, func(n int) { left = append(left, n) }} {
-			r := NewRecorder(store, RecorderOptions{Queue: 2, LeftOut: tell})
+			r := NewRecorder(store, RecorderOptions{Queue: 2, OnDropped: tell})
 			store.fail(errors.New("locked"))
 			appendCalls(t, r, "a")
 			if err := r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: "b"}, Refused: true}); err != nil {

@@ -187,7 +187,7 @@ func TestRefusedCallsTakeNoRoomFromThoseThatRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{space: math.MaxInt64, err: errors.New("the disk is full")}
 		left := 0
-		r := NewRecorder(store, RecorderOptions{Queue: 4, LeftOut: func(n int) { left += n }})
+		r := NewRecorder(store, RecorderOptions{Queue: 4, OnDropped: func(n int) { left += n }})
 		defer closeRecorder(t, r)
 		appendCalls(t, r, "ran")
 		for _, id := range []string{"refused", "refused too", "and again"} {
@@ -449,7 +449,7 @@ func TestWhatIsWrittenIsToldInOrderAndOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{space: math.MaxInt64, err: errors.New("locked")}
 		var told []string
-		r := NewRecorder(store, RecorderOptions{Group: 2, Written: func(group []*toolroom.Receipt) {
+		r := NewRecorder(store, RecorderOptions{Group: 2, OnStored: func(group []*toolroom.Receipt) {
 			for _, one := range group {
 				told = append(told, one.ID)
 			}

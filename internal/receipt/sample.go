@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Sample is what metrics need of a receipt.
+// Sample holds the fields of a receipt that metrics need.
 type Sample struct {
 	Seq                                       int64
 	Call, Tool, Subject, Surface, Environment string
@@ -33,8 +33,8 @@ const (
 	SurfaceAdmin   = "admin"
 )
 
-// Extra reports whether metrics leave a surface out.
-func Extra(surface string) bool {
+// OutsideMetrics reports whether metrics leave out the calls of a surface.
+func OutsideMetrics(surface string) bool {
 	return slices.Contains([]string{SurfaceTest, SurfaceShadow, SurfaceRelease, SurfaceAdmin, "replay"}, surface)
 }
 
@@ -133,7 +133,7 @@ func StatsOf(ctx context.Context, s Sampler, q StatsQuery, now time.Time) (*Stat
 		series[i] = &counter{}
 	}
 	err := s.ReceiptSamples(ctx, q.ReceiptQuery, func(one Sample) bool {
-		if q.Surface == "" && Extra(one.Surface) {
+		if q.Surface == "" && OutsideMetrics(one.Surface) {
 			return true
 		}
 		total.add(one)
@@ -223,7 +223,7 @@ func (c *counter) group(passed time.Duration) Group {
 }
 
 // durations keeps durations exactly, and those of a group with more than MaxExact in
-// buckets whose borders grow by a constant factor.
+// buckets whose bounds grow by a constant factor.
 type durations struct {
 	n, sum, longest int64
 	values          []int64

@@ -16,7 +16,7 @@ import (
 // arguments.
 const maxLine = 16 << 20
 
-// Report is what is known of an export that is whole.
+// Report describes a valid export.
 type Report struct {
 	Manifest
 	// Redacted are places whose details are gone. Of those in Unexplained the
@@ -64,18 +64,18 @@ type verifier struct {
 	count  int64
 }
 
-// line checks one line; done says that it was the manifest, and is good.
+// line checks one line. done reports that it was the manifest.
 func (v *verifier) line(n int, line []byte, key ed25519.PublicKey) (done bool, err error) {
 	var any struct {
 		Header *header `json:"export"`
 		Record
-		sealed
+		signedManifest
 	}
 	if err := json.Unmarshal(line, &any); err != nil {
 		return false, broken("line %d cannot be read: %w", n, err)
 	}
 	if any.Manifest != nil {
-		return true, v.manifest(any.sealed, key)
+		return true, v.manifest(any.signedManifest, key)
 	}
 	v.digest.Write(line)
 	switch {
@@ -96,7 +96,7 @@ func (v *verifier) line(n int, line []byte, key ed25519.PublicKey) (done bool, e
 	return false, nil
 }
 
-func (v *verifier) manifest(s sealed, key ed25519.PublicKey) error {
+func (v *verifier) manifest(s signedManifest, key ed25519.PublicKey) error {
 	m := &v.report.Manifest
 	if err := json.Unmarshal(s.Manifest, m); err != nil {
 		return broken("the manifest cannot be read: %w", err)
@@ -110,7 +110,7 @@ func (v *verifier) manifest(s sealed, key ed25519.PublicKey) error {
 		return broken("the export has version %d, and this Toolroom reads version %d", m.Version, version)
 	case !bytes.Equal(key, m.Key):
 		return broken("the export was signed with the key %s, not with %s", Fingerprint(m.Key), Fingerprint(key))
-	case !signedBy(key, manifestContext, s.Manifest, s.Signature):
+	case !hasSignature(key, manifestContext, s.Manifest, s.Signature):
 		return broken("the manifest is not what the owner of the key %s has signed", Fingerprint(key))
 	case m.Digest != hex.EncodeToString(v.digest.Sum(nil)):
 		return broken("the lines are not those that were signed")
@@ -120,7 +120,7 @@ func (v *verifier) manifest(s sealed, key ed25519.PublicKey) error {
 	return nil
 }
 
-// readLine reads a line with its end.
+// readLine reads a line including its line end.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

@@ -64,7 +64,7 @@ func round(d time.Duration) time.Duration {
 // further look is at twice as many.
 const firstLook = 3
 
-// Look returns the size of the last look at n calls, and its number from 0; size is zero if
+// lastLook returns the size of the last look at n calls, and its number from 0; size is zero if
 // there are too few.
 func lastLook(n int) (size, number int) {
 	for s := firstLook; s <= n; s *= 2 {

@@ -49,7 +49,7 @@ func (c *approvedCall) obtainApproval() error {
 	// A grant was made without knowing these taint labels, or this sum. Nor does it cover a
 	// call whose unused question proves that it has not begun: the proof would outlive the call.
 	if !c.leaks && !c.costly && c.entry.Tool.Confirm == "" && c.earlierClaim.IsZero() {
-		grant, err := approvals.Granted(c.ctx, question)
+		grant, err := approvals.FindGrant(c.ctx, question)
 		if err != nil {
 			return err
 		}

@@ -279,8 +279,8 @@ func TestAReceiptHoldsWhatACallDidAndNoMore(t *testing.T) {
 	args := json.RawMessage(`{"key":"plain"}`)
 	b.Run(t.Context(), toolroom.Call{Tool: "good:it", Arguments: args})
 	got := b.receipts.last()
-	if string(got.Called) != string(args) || string(got.Arguments) != string(args) || got.ArgumentsHash != "" {
-		t.Errorf("called with %s, shown as %s, hash %q", got.Called, got.Arguments, got.ArgumentsHash)
+	if string(got.RawArguments) != string(args) || string(got.Arguments) != string(args) || got.ArgumentsHash != "" {
+		t.Errorf("called with %s, shown as %s, hash %q", got.RawArguments, got.Arguments, got.ArgumentsHash)
 	}
 	if diff := cmp.Diff(refused, got.Connections); diff != "" || got.ResultHash != receipt.Hash([]byte("1")) || len(got.Logs) != 1 || got.Logs[0].Message != "printed" || got.Value != nil {
 		t.Errorf("the receipt is %+v, %s", got, diff)
@@ -288,12 +288,12 @@ func TestAReceiptHoldsWhatACallDidAndNoMore(t *testing.T) {
 	secret := json.RawMessage(`{"key":"hunter2secret"}`)
 	b.Run(t.Context(), toolroom.Call{Tool: "good:it", Arguments: secret})
 	got = b.receipts.last()
-	if string(got.Called) != `{"key":"hunter2secret"}` || &got.Called[0] == &secret[0] || string(got.Arguments) != `{"key":"[secret s/v]"}` {
-		t.Errorf("called with %s, shown as %s", got.Called, got.Arguments)
+	if string(got.RawArguments) != `{"key":"hunter2secret"}` || &got.RawArguments[0] == &secret[0] || string(got.Arguments) != `{"key":"[secret s/v]"}` {
+		t.Errorf("called with %s, shown as %s", got.RawArguments, got.Arguments)
 	}
 	b.Run(t.Context(), toolroom.Call{Tool: "good:it", Arguments: args, IdempotencyKey: "k"})
-	if got = b.receipts.last(); got.Called != nil || got.ArgumentsHash != receipt.Hash(args) || got.Key != "k" {
-		t.Errorf("with a key: called with %s, hash %q", got.Called, got.ArgumentsHash)
+	if got = b.receipts.last(); got.RawArguments != nil || got.ArgumentsHash != receipt.Hash(args) || got.Key != "k" {
+		t.Errorf("with a key: called with %s, hash %q", got.RawArguments, got.ArgumentsHash)
 	}
 	r := b.Run(t.Context(), toolroom.Call{Tool: "bad:it"})
 	e := b.receipts.last().Error

@@ -192,7 +192,7 @@ func (c *claimedCall) diedAtApproval(held KeyRecord) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if standing, err := c.runner.Approvals.Granted(c.ctx, question); standing != nil || err != nil {
+	if standing, err := c.runner.Approvals.FindGrant(c.ctx, question); standing != nil || err != nil {
 		return false, err
 	}
 	all, err := c.runner.Approvals.List(c.ctx, "")

@@ -67,9 +67,9 @@ func (o *outcome) receipt() *receipt.Draft {
 		r.Value = o.recordedValue()
 	}
 	if r.ArgumentsHash == "" {
-		r.Called = r.Arguments
-		if !bytes.Equal(r.Called, o.request.Arguments) { // something is redacted
-			r.Called = bytes.Clone(o.request.Arguments) // the caller may use its own again
+		r.RawArguments = r.Arguments
+		if !bytes.Equal(r.RawArguments, o.request.Arguments) { // something is redacted
+			r.RawArguments = bytes.Clone(o.request.Arguments) // the caller may use its own again
 		}
 	}
 	r.Warnings = o.result.Warnings

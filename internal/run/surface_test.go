@@ -262,7 +262,7 @@ func TestAToolSeesWhereItsCallStands(t *testing.T) {
 	if run.SurfaceOf(t.Context()) != "" || run.CallsLeft(t.Context()) != toolroom.DefaultMaxCalls || b.CanSuspend(t.Context()) {
 		t.Error("there is no call")
 	}
-	if run.TaintOf(t.Context()) != nil || run.AddTaint(t.Context(), taint.Of([]string{"private"}, "a:b")...) {
+	if run.TaintOf(t.Context()) != nil || run.AddTaint(t.Context(), taint.LabelsOf([]string{"private"}, "a:b")...) {
 		t.Error("there is no call to taint")
 	}
 	b.add(tool("inner:it"), value(`1`))
@@ -307,7 +307,7 @@ func TestFakesAnswerForTheCallsOfATool(t *testing.T) {
 func TestStoredDataTaintsTheCallThatReadsIt(t *testing.T) {
 	t.Parallel()
 	b := trifecta(t, toolroom.VerdictDeny)
-	labels := taint.Of([]string{"untrusted"}, "web:fetch")
+	labels := taint.LabelsOf([]string{"untrusted"}, "web:fetch")
 	var seen []string
 	b.add(tool("store:read"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
 		if !run.AddTaint(ctx, labels...) {
@@ -328,13 +328,13 @@ func TestStoredDataTaintsTheCallThatReadsIt(t *testing.T) {
 	if got := b.codes(call, "files:read", "mail:send"); got != "ok ok" {
 		t.Errorf("private alone: %s", got)
 	}
-	if err := b.TaintSession(taint.InSession(t.Context(), "s"), "ann", nil); err != nil {
+	if err := b.TaintSession(taint.WithSession(t.Context(), "s"), "ann", nil); err != nil {
 		t.Error(err)
 	}
 	if got := b.codes(call, "mail:send"); got != "ok" {
 		t.Errorf("after no labels: %s", got)
 	}
-	if err := b.TaintSession(taint.InSession(t.Context(), "s"), call.Identity.Key(), labels); err != nil {
+	if err := b.TaintSession(taint.WithSession(t.Context(), "s"), call.Identity.Key(), labels); err != nil {
 		t.Error(err)
 	}
 	if got := b.codes(call, "mail:send"); got != "denied" {

@@ -41,7 +41,7 @@ func (c *decidedCall) applyTaintRule() {
 	if c.decision.Effect == toolroom.VerdictDeny || trust.Effect != toolroom.VerdictConfirm && trust.Effect != toolroom.VerdictDeny || !c.canSend(trust) {
 		return
 	}
-	why := taint.Judge(c.scope.labels.Labels(), c.tool)
+	why := taint.SendRisk(c.scope.labels.Labels(), c.tool)
 	if why == "" {
 		return
 	}
@@ -77,7 +77,7 @@ func TaintOf(ctx context.Context) []taint.Label {
 	all.Add(s.labels.Labels()...)
 	all.Add(s.tally.labels.Labels()...)
 	if s.runner.Trust != nil {
-		all.Add(taint.Of(s.runner.Trust(&s.entry.Tool).Labels, s.tool)...)
+		all.Add(taint.LabelsOf(s.runner.Trust(&s.entry.Tool).Labels, s.tool)...)
 	}
 	return all.Labels()
 }
@@ -95,12 +95,12 @@ func AddTaint(ctx context.Context, labels ...taint.Label) bool {
 }
 
 // TaintSession stores the labels of data that a caller reads outside any call, such as the rest
-// of a truncated result. They taint the session that [taint.InSession] names.
+// of a truncated result. They taint the session that [taint.WithSession] names.
 func (r *Runner) TaintSession(ctx context.Context, owner string, labels []taint.Label) error {
 	if r.Taints == nil || len(labels) == 0 {
 		return nil
 	}
-	return r.Taints.AddTaints(context.WithoutCancel(ctx), owner, taint.SessionOf(ctx), labels, r.Now())
+	return r.Taints.AddTaints(context.WithoutCancel(ctx), owner, taint.SessionFrom(ctx), labels, r.Now())
 }
 
 // taintSession returns the owner and session under which labels are stored for later calls. ok
@@ -120,7 +120,7 @@ func (c *resolvedCall) loadTaint() error {
 	}
 	keep := taint.Window
 	if session != "" {
-		keep = taint.Keep
+		keep = taint.Retention
 	}
 	store, now := c.runner.Taints, c.runner.Now()
 	labels, err := store.Taints(c.ctx, owner, session, now.Add(-keep))
@@ -142,7 +142,7 @@ func (o *outcome) propagateTaint() {
 		return // nothing was read
 	}
 	trust := o.at.resolved.trust()
-	read := taint.Of(append(append([]string(nil), trust.Labels...), o.result.Labels...), o.tool)
+	read := taint.LabelsOf(append(append([]string(nil), trust.Labels...), o.result.Labels...), o.tool)
 	read = append(read, o.tally.stored.Labels()...)
 	all := append(read[:len(read):len(read)], o.tally.labels.Labels()...)
 	if len(all) == 0 {

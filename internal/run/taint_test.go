@@ -268,9 +268,9 @@ func TestASessionLosesItsLabelsAfterLongDisuse(t *testing.T) {
 		later time.Duration
 		want  string
 	}{
-		{taint.Keep - time.Hour, "denied"},
-		{taint.Keep - time.Hour, "denied"}, // the use in between counts
-		{taint.Keep + time.Hour, "ok"},
+		{taint.Retention - time.Hour, "denied"},
+		{taint.Retention - time.Hour, "denied"}, // the use in between counts
+		{taint.Retention + time.Hour, "ok"},
 	} {
 		now = now.Add(step.later)
 		if got := b.codes(s, "mail:send"); got != step.want {

@@ -20,15 +20,15 @@ import (
 const MaxPerOwner = 100
 
 const (
-	// period is how often the store is checked for runs that are due.
-	period = 500 * time.Millisecond
-	// grace is how late a run may be before it counts as missed.
-	grace = time.Minute
+	// pollPeriod is how often the store is checked for runs that are due.
+	pollPeriod = 500 * time.Millisecond
+	// missedAfter is how late a run may be before it counts as missed.
+	missedAfter = time.Minute
 	// maxMadeUp is how many missed runs are made up at most.
 	maxMadeUp = 100
-	// setBack is how far the clock must have been set back before runs are repeated whose
-	// time comes a second time.
-	setBack = 3 * time.Hour
+	// minSetBack is the least amount by which the clock must have been set back for runs
+	// to be repeated when their time comes again.
+	minSetBack = 3 * time.Hour
 )
 
 // Options configure a Service. Store and Jobs are required.
@@ -37,17 +37,17 @@ type Options struct {
 	Jobs  run.JobStore
 	// Taints stores the labels of schedules for their runs; nil keeps none.
 	Taints taint.Store
-	// On reports whether schedules may run now; nil means always.
-	On func() bool
-	// Allowed returns an identity as its calls have it now, with a token that holds, or an
-	// error if it is not known any more; nil allows all.
-	Allowed func(ctx context.Context, who toolroom.Identity) (toolroom.Identity, error)
+	// Enabled reports whether schedules may run now; nil means always.
+	Enabled func() bool
+	// CurrentIdentity returns the identity that calls of who have now, with a valid token, or
+	// an error if who is no longer known. If it is nil, identities do not change.
+	CurrentIdentity func(ctx context.Context, who toolroom.Identity) (toolroom.Identity, error)
 	// Check returns an error if the call of a new schedule cannot succeed: there is no such
 	// tool, its arguments do not fit, or policy denies it. Nil checks nothing.
 	Check func(ctx context.Context, call toolroom.Call) error
-	// Queued is called after a call was queued.
-	Queued func()
-	Log    *slog.Logger
+	// OnQueued is called after a call was queued.
+	OnQueued func()
+	Log      *slog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -133,7 +133,7 @@ func (v *Service) Trigger(ctx context.Context, caller toolroom.Identity, id stri
 		if err != nil {
 			return nil, err
 		}
-		if err := v.mayTrigger(ctx, caller, s); err != nil {
+		if err := v.checkTrigger(ctx, caller, s); err != nil {
 			return nil, err
 		}
 		now := v.o.Now().UTC()
@@ -146,17 +146,18 @@ func (v *Service) Trigger(ctx context.Context, caller toolroom.Identity, id stri
 	return nil, toolroom.Errorf(toolroom.CodeConflict, "the schedule %s is being changed", id).WithHint("try again")
 }
 
-func (v *Service) mayTrigger(ctx context.Context, caller toolroom.Identity, s *Schedule) error {
+// checkTrigger returns an error if a caller may not trigger a schedule now.
+func (v *Service) checkTrigger(ctx context.Context, caller toolroom.Identity, s *Schedule) error {
 	// The caller has all groups of the schedule; see find.
 	lacks := func(group string) bool { return !slices.Contains(s.Call.Identity.Groups, group) }
 	if slices.ContainsFunc(caller.Groups, lacks) {
 		return toolroom.Errorf(toolroom.CodeDenied, "the groups of %s have changed since the schedule %s was made", caller, s.ID).
 			WithHint("delete it and make it again: cron:delete, cron:create")
 	}
-	if err := v.allowed(ctx, s); err != nil {
+	if err := v.updateIdentity(ctx, s); err != nil {
 		return err
 	}
-	running, err := v.running(ctx, s)
+	running, err := v.isRunning(ctx, s)
 	if err == nil && running {
 		err = toolroom.Errorf(toolroom.CodeConflict, "the last call of %s, %s, has not ended", s.ID, s.Last.Call).
 			WithHint("wait for it, or cancel the call").WithCLIHint("toolroom runs cancel %s", s.Last.Call)
@@ -164,8 +165,8 @@ func (v *Service) mayTrigger(ctx context.Context, caller toolroom.Identity, s *S
 	return err
 }
 
-// call returns the job of the last call, or nil if there is none.
-func (v *Service) call(ctx context.Context, s *Schedule) (*run.Job, error) {
+// lastJob returns the job of a schedule's last call, or nil if there is none.
+func (v *Service) lastJob(ctx context.Context, s *Schedule) (*run.Job, error) {
 	if s.Last == nil || s.Last.Call == "" {
 		return nil, nil
 	}
@@ -176,10 +177,10 @@ func (v *Service) call(ctx context.Context, s *Schedule) (*run.Job, error) {
 	return job, err
 }
 
-// Outcome returns what has become of the last call: the state of its job or the status of
+// Outcome returns how the last call ended: the state of its job or the status of
 // its result, and the error. It returns nothing if there is no such call any more.
 func (v *Service) Outcome(ctx context.Context, s *Schedule) (status, problem string, err error) {
-	job, err := v.call(ctx, s)
+	job, err := v.lastJob(ctx, s)
 	switch {
 	case err != nil || job == nil:
 		return "", "", err
@@ -191,23 +192,23 @@ func (v *Service) Outcome(ctx context.Context, s *Schedule) (status, problem str
 	return string(job.Result.Status), "", nil
 }
 
-func (v *Service) running(ctx context.Context, s *Schedule) (bool, error) {
-	job, err := v.call(ctx, s)
+func (v *Service) isRunning(ctx context.Context, s *Schedule) (bool, error) {
+	job, err := v.lastJob(ctx, s)
 	return job != nil && job.State != toolroom.JobDone, err
 }
 
-// allowed returns an error if a schedule makes no calls any more. It sets the identity that its
-// call has now.
-func (v *Service) allowed(ctx context.Context, s *Schedule) (err error) {
-	if v.o.Allowed != nil {
-		s.Call.Identity, err = v.o.Allowed(ctx, s.Call.Identity)
+// updateIdentity sets the identity that the call of a schedule has now. It returns an error if
+// the identity may not call any more.
+func (v *Service) updateIdentity(ctx context.Context, s *Schedule) (err error) {
+	if v.o.CurrentIdentity != nil {
+		s.Call.Identity, err = v.o.CurrentIdentity(ctx, s.Call.Identity)
 	}
 	return err
 }
 
 // Run queues calls that are due until ctx ends.
 func (v *Service) Run(ctx context.Context) {
-	tick := time.NewTicker(period)
+	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()
 	for {
 		panics.Log(v.o.Log, "running schedules", func() {
@@ -225,11 +226,11 @@ func (v *Service) Run(ctx context.Context) {
 
 // Tick queues the calls that are due now.
 func (v *Service) Tick(ctx context.Context) error {
-	if v.o.On != nil && !v.o.On() {
+	if v.o.Enabled != nil && !v.o.Enabled() {
 		return nil
 	}
 	now := v.o.Now().UTC()
-	due, err := v.o.Store.DueSchedules(ctx, now, now.Add(setBack))
+	due, err := v.o.Store.DueSchedules(ctx, now, now.Add(minSetBack))
 	if err != nil {
 		return err
 	}
@@ -254,17 +255,17 @@ func (v *Service) settle(ctx context.Context, s *Schedule, now time.Time) error 
 		return err
 	}
 	due, dropped := v.dueRun(when, s, &next, now)
-	running, err := v.running(ctx, s)
+	running, err := v.isRunning(ctx, s)
 	if err != nil {
 		return err
 	}
 	if running && s.Missed == MissedAll {
-		return nil // it is made when the one before has ended
+		return nil // the run is made when the previous one has ended
 	}
 	next.Dropped += dropped
 	if running {
-		// The call stays the last one even if the run was missed anyway: what asks whether it
-		// runs would not find it otherwise.
+		// The call stays the last one even if the run was missed anyway, because isRunning looks
+		// at the last one.
 		if due.IsZero() {
 			due = next.Settled
 		} else {
@@ -281,7 +282,7 @@ func (v *Service) settle(ctx context.Context, s *Schedule, now time.Time) error 
 		_, err := v.o.Store.AdvanceSchedule(ctx, s, &next, nil)
 		return err
 	}
-	if err := v.allowed(ctx, s); err != nil {
+	if err := v.updateIdentity(ctx, s); err != nil {
 		next.Dropped++
 		next.Last = &Run{Due: due, Problem: err.Error()}
 		_, err := v.o.Store.AdvanceSchedule(ctx, s, &next, nil)
@@ -312,7 +313,7 @@ func (v *Service) dueRun(when *When, s, next *Schedule, now time.Time) (due time
 		return due, skip
 	}
 	next.Settled, next.Next = last, when.Next(now, s.Created)
-	if s.Missed == MissedSkip && now.Sub(last) > grace {
+	if s.Missed == MissedSkip && now.Sub(last) > missedAfter {
 		return time.Time{}, len(times)
 	}
 	return last, len(times) - 1
@@ -348,8 +349,8 @@ func (v *Service) advance(ctx context.Context, s, next *Schedule, due, now time.
 	next.Last = &Run{Due: due, Queued: now, Call: call.ID}
 	job := &run.Job{Job: toolroom.Job{ID: call.ID, Identity: call.Identity, Call: call, State: toolroom.JobQueued, Created: now}}
 	done, err := v.o.Store.AdvanceSchedule(ctx, s, next, job)
-	if done && v.o.Queued != nil {
-		v.o.Queued()
+	if done && v.o.OnQueued != nil {
+		v.o.OnQueued()
 	}
 	return done, err
 }

@@ -44,8 +44,8 @@ func (b *bench) restart() {
 	b.t.Cleanup(func() { store.Close() })
 	b.store = store
 	b.Service = schedule.New(schedule.Options{
-		Store: store, Jobs: store, Taints: store, Now: func() time.Time { return b.now }, On: func() bool { return !b.off },
-		Allowed: func(_ context.Context, who toolroom.Identity) (toolroom.Identity, error) {
+		Store: store, Jobs: store, Taints: store, Now: func() time.Time { return b.now }, Enabled: func() bool { return !b.off },
+		CurrentIdentity: func(_ context.Context, who toolroom.Identity) (toolroom.Identity, error) {
 			if slices.Contains(b.gone, who.Subject) {
 				return who, toolroom.Errorf(toolroom.CodeDenied, "%s is gone", who.Subject)
 			}

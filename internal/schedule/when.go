@@ -21,10 +21,10 @@ type When struct {
 	spec  *cron.SpecSchedule
 }
 
-// Shortest is the shortest time between two runs of a schedule.
-const Shortest = time.Minute
+// MinInterval is the shortest time between two runs of a schedule.
+const MinInterval = time.Minute
 
-const longest = 366 * 24 * time.Hour
+const maxInterval = 366 * 24 * time.Hour
 
 // endOfTime is the first time at which a schedule cannot run: stores count nanoseconds since 1970
 // in 64 bits.
@@ -53,38 +53,38 @@ func ParseWhen(text, zone string) (*When, error) {
 	}
 	if len(text) > 0 && text[0] >= '0' && text[0] <= '9' && strings.Count(text, "-") >= 2 && strings.Contains(text, ":") {
 		if w.once, err = parseTime(text, location); err == nil && !w.once.Before(endOfTime()) {
-			err = notATime(text, "it is after the year 2261")
+			err = errWhen(text, "it is after the year 2261")
 		}
 		return w, err
 	}
 	if strings.Contains(text, "=") {
-		return nil, notATime(text, "the time zone has an argument of its own: timezone")
+		return nil, errWhen(text, "the time zone has an argument of its own: timezone")
 	}
 	parsed, err := parser.Parse(text)
 	if err != nil {
-		return nil, notATime(text, strings.ReplaceAll(err.Error(), "\n", " "))
+		return nil, errWhen(text, strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
-		return nil, notATime(text, "it has no fields")
+		return nil, errWhen(text, "it has no fields")
 	}
 	spec.Location = time.UTC
 	w.spec = spec
 	if spec.Next(time.Unix(0, 0).UTC()).IsZero() {
-		return nil, notATime(text, "no day matches it")
+		return nil, errWhen(text, "no day matches it")
 	}
 	return w, nil
 }
 
 func duration(when, text string) (time.Duration, error) {
 	d, err := time.ParseDuration(strings.TrimSpace(text))
-	if err != nil || d < Shortest || d > longest {
-		return 0, notATime(when, "a duration such as 90m is at least 1m and at most 8784h")
+	if err != nil || d < MinInterval || d > maxInterval {
+		return 0, errWhen(when, "a duration such as 90m is at least 1m and at most 8784h")
 	}
 	return d.Truncate(time.Second), nil
 }
 
-func notATime(text, why string) error {
+func errWhen(text, why string) error {
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%.80q is not a schedule: %s", text, why).
 		WithHint(`write "minute hour day month weekday", such as "0 9 * * MON-FRI" or "*/15 * * * *"; or @hourly, @daily, @weekly, "@every 90m"; or one time, such as 2026-12-01T09:00 or "@in 90m"`)
 }
@@ -98,7 +98,7 @@ func parseTime(text string, zone *time.Location) (time.Time, error) {
 			return instantOf(wall, zone), nil
 		}
 	}
-	return time.Time{}, notATime(text, "it is not a date with a time")
+	return time.Time{}, errWhen(text, "it is not a date with a time")
 }
 
 // Next returns the first time after a time at which the schedule runs, or the zero time if
@@ -127,7 +127,7 @@ func (w *When) Next(after, start time.Time) time.Time {
 	case w.spec.Hour&allHours == allHours:
 		return w.nextInEveryHour(after)
 	}
-	for wall := wallOf(after, w.zone); ; {
+	for wall := wallTime(after, w.zone); ; {
 		if wall = w.spec.Next(wall); wall.IsZero() {
 			return wall
 		}
@@ -145,7 +145,7 @@ func (w *When) nextInEveryHour(after time.Time) time.Time {
 	const offsets = 40 // more than change in the years that a search lasts
 	at := after.In(w.zone)
 	for range offsets {
-		wall := wallOf(at, w.zone)
+		wall := wallTime(at, w.zone)
 		next := w.spec.Next(wall)
 		if next.IsZero() {
 			return next
@@ -156,7 +156,7 @@ func (w *When) nextInEveryHour(after time.Time) time.Time {
 			return t.UTC()
 		}
 		// A time at the change itself counts, so the search goes on just before it.
-		first := wallOf(end, w.zone)
+		first := wallTime(end, w.zone)
 		if w.spec.Next(first.Add(-time.Second)).Equal(first) {
 			return end.UTC()
 		}
@@ -165,8 +165,8 @@ func (w *When) nextInEveryHour(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// wallOf returns what clocks of a zone show, as a time in UTC.
-func wallOf(t time.Time, zone *time.Location) time.Time {
+// wallTime returns the time that clocks of a zone show at t, as a time in UTC.
+func wallTime(t time.Time, zone *time.Location) time.Time {
 	t = t.In(zone)
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 }
@@ -179,7 +179,7 @@ func instantOf(wall time.Time, zone *time.Location) time.Time {
 	for _, near := range []time.Time{wall.Add(-day), wall.Add(day)} {
 		_, offset := near.In(zone).Zone()
 		t := wall.Add(-time.Duration(offset) * time.Second)
-		if wallOf(t, zone).Equal(wall) && (first.IsZero() || t.Before(first)) {
+		if wallTime(t, zone).Equal(wall) && (first.IsZero() || t.Before(first)) {
 			first = t
 		}
 	}

@@ -97,7 +97,7 @@ func showAnswer(w http.ResponseWriter, log *slog.Logger, a *toolroom.Approval, e
 	status := http.StatusOK
 	v := answerView{Approval: a}
 	if a != nil && a.State == toolroom.ApprovalPending {
-		v.Scopes = approval.Permitted(a)
+		v.Scopes = approval.PermittedScopes(a)
 	}
 	if err != nil {
 		e := toolroom.AsError(err)
@@ -112,8 +112,8 @@ func showAnswer(w http.ResponseWriter, log *slog.Logger, a *toolroom.Approval, e
 	}
 }
 
-// secure sets headers that keep the token out of the logs and caches of others, and
-// the page out of frames that could steal a click.
+// secureHeaders sets headers that keep the token out of the logs and caches of others, and
+// the page out of frames, in which another site could capture clicks.
 func secureHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -24,9 +24,10 @@ const (
 	maxServers = 50_000
 )
 
-// Limits of a whole list. Tests lower maxList.
+// maxTime bounds the time for a whole list.
 const maxTime = 15 * time.Minute
 
+// maxList bounds the size of a whole list, in bytes. Tests lower it.
 var maxList = 256 << 20
 
 // Fetch reads a list, with its further pages, through a guard that also permits its own host.

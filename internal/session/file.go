@@ -19,19 +19,19 @@ import (
 const (
 	format    = "toolroom-session-1"
 	extension = ".session"
-	// maxHead is the maximum length of the first line: a set of labels has at most 256.
-	maxHead = 128 << 10
+	// maxHeader is the maximum length of the first line: a set of labels has at most 256.
+	maxHeader = 128 << 10
 	// maxState is the maximum size of a state, in bytes.
 	maxState = 64 << 20
 )
 
-type head struct {
+type fileHeader struct {
 	Format string `json:"format"`
 	Info
 }
 
 func encode(info Info, state []byte) ([]byte, error) {
-	line, err := json.Marshal(head{format, info})
+	line, err := json.Marshal(fileHeader{format, info})
 	if err != nil {
 		return nil, fmt.Errorf("describe session %s: %w", info.ID, err)
 	}
@@ -40,9 +40,9 @@ func encode(info Info, state []byte) ([]byte, error) {
 
 // decode decodes a file. If withState is false, it reads only the first line.
 func decode(r io.Reader, withState bool) (Info, []byte, error) {
-	in := bufio.NewReaderSize(r, maxHead)
+	in := bufio.NewReaderSize(r, maxHeader)
 	line, err := in.ReadSlice('\n')
-	var h head
+	var h fileHeader
 	if err != nil || json.Unmarshal(line, &h) != nil || h.Format != format {
 		return Info{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the file is not a session exported by this version of Toolroom").
 			WithCLIHint("export a session: toolroom session export ID FILE")
@@ -55,7 +55,7 @@ func decode(r io.Reader, withState bool) (Info, []byte, error) {
 		return Info{}, nil, fmt.Errorf("read the state of a session: %w", err)
 	}
 	if state.Len() > maxState {
-		return Info{}, nil, full("the state is larger than %d MiB", maxState>>20)
+		return Info{}, nil, errFull("the state is larger than %d MiB", maxState>>20)
 	}
 	if h.Bytes != int64(state.Len()) {
 		return Info{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the session is truncated: it has %d bytes of state, want %d", state.Len(), h.Bytes)

@@ -27,13 +27,13 @@ type JournalEntry struct {
 	// Tool and Hash identify the request: Hash is the SHA-256, in hex, of the arguments.
 	Tool string `json:"tool"`
 	Hash string `json:"hash"`
-	// Shown is the call as the program's result lists it; nil if it is not listed.
-	Shown *toolroom.ExecutionCall `json:"shown,omitempty"`
+	// Listed is the call as the program's result lists it; nil if it is not listed.
+	Listed *toolroom.ExecutionCall `json:"shown,omitempty"`
 	// Approval is the approval that the call waits for, or waited for.
 	Approval string `json:"approval,omitempty"`
-	// Unbegun means that a call without a result has not done anything.
-	Unbegun bool `json:"unbegun,omitempty"`
-	// JournalResult is the answer; nil if there is none yet.
+	// NotBegun means that a call without a result has not had any effects.
+	NotBegun bool `json:"unbegun,omitempty"`
+	// Result is the answer; nil if there is none yet.
 	Result *toolroom.Result `json:"result,omitempty"`
 	// Labels are the taint labels of the program once it had the answer.
 	Labels []taint.Label `json:"labels,omitempty"`
@@ -42,10 +42,10 @@ type JournalEntry struct {
 // JournalStore stores journals by the id of the call that runs the program, until that call's job
 // has its result. Its methods are safe for concurrent use.
 type JournalStore interface {
-	// KeepJournal stores a journal, replacing an existing one.
-	KeepJournal(ctx context.Context, call string, head *JournalHead, entries []JournalEntry) error
-	// KeepEntry stores one entry of a journal at its index, from 0.
-	KeepEntry(ctx context.Context, call string, place int, e JournalEntry) error
+	// SaveJournal stores a journal, replacing an existing one.
+	SaveJournal(ctx context.Context, call string, head *JournalHead, entries []JournalEntry) error
+	// SaveJournalEntry stores one entry of a journal at its index, from 0.
+	SaveJournalEntry(ctx context.Context, call string, place int, e JournalEntry) error
 	// Journal returns the journal of a call, or an error with code not_found.
 	Journal(ctx context.Context, call string) (*JournalHead, []JournalEntry, error)
 }
@@ -53,12 +53,12 @@ type JournalStore interface {
 // Journal is the journal of one run. The zero value is an empty journal. Its methods are
 // safe for concurrent use.
 type Journal struct {
-	mu      sync.Mutex
-	entries []JournalEntry
-	replay  []int         // indexes that the program has not requested again
-	left    int           // how many of them have an answer
-	drained chan struct{} // closed when left is 0
-	keep    func(place int, e JournalEntry) error
+	mu         sync.Mutex
+	entries    []JournalEntry
+	replay     []int         // indexes that the program has not requested again
+	unreplayed int           // number of those that have an answer
+	drained    chan struct{} // closed when unreplayed is 0
+	saveEntry  func(place int, e JournalEntry) error
 }
 
 // ResumeJournal returns a journal with stored entries.
@@ -72,35 +72,36 @@ func ResumeJournal(entries []JournalEntry) *Journal {
 func (j *Journal) Rewind() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.replay, j.left = j.replay[:0], 0
+	j.replay, j.unreplayed = j.replay[:0], 0
 	for place, e := range j.entries {
 		j.replay = append(j.replay, place)
 		if e.Result != nil {
-			j.left++
+			j.unreplayed++
 		}
 	}
 	j.drained = make(chan struct{})
-	if j.left == 0 {
+	if j.unreplayed == 0 {
 		close(j.drained)
 	}
 }
 
-// Keep passes all entries to all, and every later entry or change to each.
-func (j *Journal) Keep(all func([]JournalEntry) error, each func(place int, e JournalEntry) error) error {
+// Persist calls saveAll with the entries so far, and from then on saveOne with each entry that
+// is added or changed.
+func (j *Journal) Persist(saveAll func([]JournalEntry) error, saveOne func(place int, e JournalEntry) error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := all(j.entries); err != nil {
+	if err := saveAll(j.entries); err != nil {
 		return err
 	}
-	j.keep = each
+	j.saveEntry = saveOne
 	return nil
 }
 
 // Ask records a request of a program before it is served. If the returned entry has a
 // result, that is the recorded answer. Otherwise the request must be served. If again is
 // set, the request was in progress when the program was interrupted; Ask returns such an
-// entry only after all answers have been replayed. If a program makes a new request while
-// answers are left, it has diverged, and the error is a [*Divergence].
+// entry only after all answers have been replayed. If a program makes a new request before
+// all answers have been replayed, it has diverged, and the error is a [*Divergence].
 func (j *Journal) Ask(ctx context.Context, e JournalEntry) (place int, found JournalEntry, again bool, err error) {
 	j.mu.Lock()
 	for at, place := range j.replay {
@@ -119,14 +120,14 @@ func (j *Journal) Ask(ctx context.Context, e JournalEntry) (place int, found Jou
 				return place, found, true, ctx.Err()
 			}
 		}
-		if j.left--; j.left == 0 {
+		if j.unreplayed--; j.unreplayed == 0 {
 			close(j.drained)
 		}
 		j.mu.Unlock()
 		return place, found, false, nil
 	}
 	defer j.mu.Unlock()
-	if j.left > 0 {
+	if j.unreplayed > 0 {
 		d := &Divergence{Asked: e.Tool}
 		for _, place := range j.replay {
 			if j.entries[place].Result != nil {
@@ -138,28 +139,28 @@ func (j *Journal) Ask(ctx context.Context, e JournalEntry) (place int, found Jou
 	}
 	j.entries = append(j.entries, e)
 	place = len(j.entries) - 1
-	if j.keep != nil {
-		err = j.keep(place, e)
+	if j.saveEntry != nil {
+		err = j.saveEntry(place, e)
 	}
 	return place, e, false, err
 }
 
-// Note changes an entry.
-func (j *Journal) Note(place int, change func(*JournalEntry)) error {
+// Update changes an entry with change, and saves it after [Journal.Persist].
+func (j *Journal) Update(place int, change func(*JournalEntry)) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	change(&j.entries[place])
-	if j.keep == nil {
+	if j.saveEntry == nil {
 		return nil
 	}
-	return j.keep(place, j.entries[place])
+	return j.saveEntry(place, j.entries[place])
 }
 
-// Left reports whether there are answers that the program has not requested again.
-func (j *Journal) Left() bool {
+// HasUnreplayed reports whether the program has not yet requested all recorded answers again.
+func (j *Journal) HasUnreplayed() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.left > 0
+	return j.unreplayed > 0
 }
 
 // Calls returns the program's calls in the order in which they began.
@@ -168,8 +169,8 @@ func (j *Journal) Calls() []toolroom.ExecutionCall {
 	defer j.mu.Unlock()
 	calls := []toolroom.ExecutionCall{}
 	for _, e := range j.entries {
-		if e.Shown != nil {
-			calls = append(calls, *e.Shown)
+		if e.Listed != nil {
+			calls = append(calls, *e.Listed)
 		}
 	}
 	return calls

@@ -17,7 +17,7 @@ func TestAJournalGivesEachAnswerOnceAndStopsAProgramThatTakesAnotherWay(t *testi
 		if again || err != nil {
 			t.Fatal("a journal that begins knows the call")
 		}
-		if err := j.Note(place, func(e *session.JournalEntry) { e.Result = &toolroom.Result{Value: []byte(value)} }); err != nil {
+		if err := j.Update(place, func(e *session.JournalEntry) { e.Result = &toolroom.Result{Value: []byte(value)} }); err != nil {
 			t.Fatal(err)
 		}
 	}

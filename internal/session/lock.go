@@ -11,8 +11,8 @@ import (
 
 const (
 	lockExtension = ".lock"
-	// retry is the interval at which a held lock is tried again.
-	retry = 5 * time.Millisecond
+	// lockRetry is the interval at which a held lock is tried again.
+	lockRetry = 5 * time.Millisecond
 )
 
 // lock is a file lock with one holder at a time over all processes. The operating
@@ -22,20 +22,20 @@ type lock struct{ file *flock.Flock }
 // acquire waits for a lock until ctx ends.
 func acquire(ctx context.Context, path string) (*lock, error) {
 	for {
-		l, free, err := try(path)
+		l, free, err := tryAcquire(path)
 		if err != nil || free {
 			return l, err
 		}
 		select {
-		case <-time.After(retry):
+		case <-time.After(lockRetry):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// try acquires a lock if it is free.
-func try(path string) (*lock, bool, error) {
+// tryAcquire acquires a lock if it is free.
+func tryAcquire(path string) (*lock, bool, error) {
 	l := &lock{flock.New(path, flock.SetPermissions(0o600))}
 	held, err := l.file.TryLock()
 	if err != nil {
@@ -46,13 +46,13 @@ func try(path string) (*lock, bool, error) {
 	}
 	// A holder that deletes its session removes the lock file, perhaps the one that
 	// has just been locked.
-	if !l.current() {
+	if !l.isCurrent() {
 		return nil, false, l.release()
 	}
 	return l, true, nil
 }
 
-func (l *lock) current() bool {
+func (l *lock) isCurrent() bool {
 	held, err := l.file.Stat()
 	if err != nil {
 		return false

@@ -46,7 +46,7 @@ func checkID(id string) error {
 		WithHint("use 1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter or digit")
 }
 
-func notFound(id string) error {
+func errNotFound(id string) error {
 	return toolroom.Errorf(toolroom.CodeNotFound, "session %s not found", id).
 		WithHint("idle sessions are deleted").WithCLIHint("list sessions: toolroom session list")
 }
@@ -93,19 +93,19 @@ func (l Limits) admit(u usage, size int64) error {
 	const command = "toolroom session list, toolroom session delete ID"
 	switch {
 	case size > l.Each:
-		return full("one session may take %s, this one would take %s", amount(l.Each), amount(size)).
+		return errFull("one session may take %s, this one would take %s", amount(l.Each), amount(size)).
 			WithHint("let the program delete variables that it no longer needs, keep large data with artifacts.put, or raise code.sessions.entry_bytes in the config")
 	case u.sessions+1 > l.Sessions:
-		return full("the caller already has %d sessions, the maximum", u.sessions).WithHint(free).WithCLIHint(command)
+		return errFull("the caller already has %d sessions, the maximum", u.sessions).WithHint(free).WithCLIHint(command)
 	case u.bytes+size > l.Bytes:
-		return full("the sessions of one caller may take %d MiB in all; with this one they would take %d", l.Bytes>>20, mib(u.bytes+size)).WithHint(free).WithCLIHint(command)
+		return errFull("the sessions of one caller may take %d MiB in all; with this one they would take %d", l.Bytes>>20, mib(u.bytes+size)).WithHint(free).WithCLIHint(command)
 	case u.total+size > l.Total:
-		return full("the sessions of all callers may take %d MiB in all; with this one they would take %d", l.Total>>20, mib(u.total+size)).WithHint(free).WithCLIHint(command)
+		return errFull("the sessions of all callers may take %d MiB in all; with this one they would take %d", l.Total>>20, mib(u.total+size)).WithHint(free).WithCLIHint(command)
 	}
 	return nil
 }
 
-func full(format string, args ...any) *toolroom.Error {
+func errFull(format string, args ...any) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeResourceLimit, format, args...)
 	e.Limit = "session"
 	return e

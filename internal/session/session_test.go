@@ -60,7 +60,7 @@ func begin(t *testing.T, s *session.Store, owner, id string) *session.Run {
 func keep(t *testing.T, s *session.Store, owner, id, state string) error {
 	t.Helper()
 	r := begin(t, s, owner, id)
-	err := r.Keep(t.Context(), "js", "javascript", []byte(state))
+	err := r.Save(t.Context(), "js", "javascript", []byte(state))
 	return errors.Join(err, r.End())
 }
 
@@ -179,7 +179,7 @@ func TestOverlappingRunsComeOneAfterTheOther(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := r.Keep(t.Context(), "js", "javascript", append(r.State, 'x')); err != nil {
+			if err := r.Save(t.Context(), "js", "javascript", append(r.State, 'x')); err != nil {
 				t.Error(err)
 			}
 			if err := r.End(); err != nil {

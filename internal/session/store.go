@@ -57,12 +57,12 @@ type Run struct {
 
 // Begin locks a session for a run. It waits until earlier runs have ended, including
 // those of other processes, or until ctx ends. If there is no such session, it is new,
-// and the first [Run.Keep] saves it.
+// and the first [Run.Save] saves it.
 func (s *Store) Begin(ctx context.Context, owner, id string) (*Run, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	l, err := s.hold(ctx, owner, id)
+	l, err := s.lockSession(ctx, owner, id)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func (s *Store) Begin(ctx context.Context, owner, id string) (*Run, error) {
 	return r, nil
 }
 
-// hold locks a session.
-func (s *Store) hold(ctx context.Context, owner, id string) (*lock, error) {
+// lockSession locks a session.
+func (s *Store) lockSession(ctx context.Context, owner, id string) (*lock, error) {
 	if err := os.MkdirAll(s.folder(owner), 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder of sessions: %w", err)
 	}
@@ -93,10 +93,10 @@ func (s *Store) hold(ctx context.Context, owner, id string) (*lock, error) {
 	return l, nil
 }
 
-// Keep replaces the state with that after the run. If a limit is exceeded, the error has
+// Save replaces the state with that after the run. If a limit is exceeded, the error has
 // code resource_limit, and the state stays unchanged. Labels are the taint labels of what
 // the run has read; they are added to those of the session.
-func (r *Run) Keep(ctx context.Context, engine, language string, state []byte, labels ...taint.Label) error {
+func (r *Run) Save(ctx context.Context, engine, language string, state []byte, labels ...taint.Label) error {
 	info := r.Info
 	info.Engine, info.Language = engine, language
 	var all taint.Set
@@ -161,7 +161,7 @@ func (s *Store) Create(ctx context.Context, owner, id string) (Info, error) {
 	}
 	defer r.End()
 	if !r.Info.Used.IsZero() {
-		return Info{}, exists(id)
+		return Info{}, errExists(id)
 	}
 	if err := s.put(ctx, owner, r.Info, nil); err != nil {
 		return Info{}, err
@@ -170,7 +170,7 @@ func (s *Store) Create(ctx context.Context, owner, id string) (Info, error) {
 	return made, err
 }
 
-func exists(id string) error {
+func errExists(id string) error {
 	return toolroom.Errorf(toolroom.CodeConflict, "session %s already exists", id).
 		WithHint("choose another name, or delete it first")
 }
@@ -219,10 +219,10 @@ func (s *Store) add(ctx context.Context, owner, id string, info Info, state []by
 	}
 	defer r.End()
 	if !r.Info.Used.IsZero() {
-		return Info{}, exists(id)
+		return Info{}, errExists(id)
 	}
-	r.Info.Runs = info.Runs - 1 // Keep adds one
-	if err := r.Keep(ctx, info.Engine, info.Language, state, info.Labels...); err != nil {
+	r.Info.Runs = info.Runs - 1 // Save adds one
+	if err := r.Save(ctx, info.Engine, info.Language, state, info.Labels...); err != nil {
 		return Info{}, err
 	}
 	added, _, err := s.load(owner, id, false)
@@ -235,7 +235,7 @@ func (s *Store) Delete(ctx context.Context, owner, id string) error {
 	if idErr := checkID(id); idErr != nil || toolroom.CodeOf(err) == toolroom.CodeNotFound {
 		return cmp.Or(idErr, err)
 	}
-	l, err := s.hold(ctx, owner, id) // not Begin: a damaged session can be deleted
+	l, err := s.lockSession(ctx, owner, id) // not Begin: a damaged session can be deleted
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (s *Store) Sweep() error {
 
 // expire deletes a session, unless a run holds it.
 func (s *Store) expire(path string) error {
-	l, free, err := try(path + lockExtension)
+	l, free, err := tryAcquire(path + lockExtension)
 	if err != nil || !free {
 		return err
 	}
@@ -287,7 +287,7 @@ func (s *Store) load(owner, id string, withState bool) (Info, []byte, error) {
 	}
 	info, state, err := read(s.path(owner, id), withState)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Expires.After(s.now()) {
-		return Info{}, nil, notFound(id)
+		return Info{}, nil, errNotFound(id)
 	}
 	info.ID = id
 	return info, state, err

@@ -1,7 +1,7 @@
 // Package taint follows labels on what calls have read. A result carries the
 // labels of its tool. The caller may put that result into any later call, so
 // its labels taint every later call of the same run and session. The labels
-// decide whether a call may send data outside, see [Judge].
+// decide whether a call may send data outside, see [SendRisk].
 package taint
 
 import (
@@ -32,8 +32,8 @@ type Label struct {
 // String returns the label as receipts show it.
 func (l Label) String() string { return l.Name + " from " + l.Tool }
 
-// Of returns labels of what was read through a tool.
-func Of(names []string, tool string) []Label {
+// LabelsOf returns the labels with these names for content that was read through a tool.
+func LabelsOf(names []string, tool string) []Label {
 	var labels []Label
 	for _, name := range names {
 		labels = append(labels, Label{Name: name, Tool: tool})
@@ -60,7 +60,7 @@ func (s *Set) Add(labels ...Label) (fresh []Label) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range labels {
-		if slices.Contains(s.labels, l) || s.full(l.Name) {
+		if slices.Contains(s.labels, l) || s.isFull(l.Name) {
 			continue
 		}
 		s.labels = append(s.labels, l)
@@ -69,9 +69,9 @@ func (s *Set) Add(labels ...Label) (fresh []Label) {
 	return fresh
 }
 
-// full reports whether another label of this name would add no information. The
+// isFull reports whether another label of this name would add no information. The
 // first label of each name always fits.
-func (s *Set) full(name string) bool {
+func (s *Set) isFull(name string) bool {
 	n := 0
 	for _, l := range s.labels {
 		if l.Name == name {
@@ -109,10 +109,10 @@ func Names(labels []Label) []string {
 // of the same caller.
 const Window = time.Hour
 
-// Keep is how long the labels of a session are kept after its last use; each use
+// Retention is how long the labels of a session are kept after its last use; each use
 // renews them. It is long enough that no model still works with content that it
 // read so long ago.
-const Keep = 30 * 24 * time.Hour
+const Retention = 30 * 24 * time.Hour
 
 // Store remembers the labels of sessions. Its methods are safe for concurrent
 // use, also by several processes on one store.
@@ -122,17 +122,17 @@ type Store interface {
 	Taints(ctx context.Context, owner, session string, since time.Time) ([]Label, error)
 	// AddTaints adds labels durably. A label that is already there becomes as new
 	// as now. AddTaints also removes the labels of all sessions that are older
-	// than Keep before now.
+	// than Retention before now.
 	AddTaints(ctx context.Context, owner, session string, labels []Label, now time.Time) error
 	// RemoveTaints durably removes the labels of a caller's session, and returns
 	// them.
 	RemoveTaints(ctx context.Context, owner, session string) ([]Label, error)
 }
 
-// Judge returns the reason why a call that can send data outside is dangerous:
+// SendRisk returns the reason why a call that can send data outside is dangerous:
 // its labels name both untrusted content and private data. An empty reason means
 // no danger. tool is the tool that would send.
-func Judge(labels []Label, tool string) string {
+func SendRisk(labels []Label, tool string) string {
 	untrusted, private := toolsOf(labels, Untrusted), toolsOf(labels, Private)
 	if untrusted == "" || private == "" {
 		return ""

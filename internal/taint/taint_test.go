@@ -19,7 +19,7 @@ func TestOnlyBothTogetherAreDangerous(t *testing.T) {
 		{[]taint.Label{untrusted, {Name: "mine", Tool: "x:y"}}, ""},
 		{[]taint.Label{untrusted, private}, "this call would send data read from files:read (private) to mail:send, after content from web:fetch (untrusted) was read"},
 	} {
-		if got := taint.Judge(c.labels, "mail:send"); got != c.want {
+		if got := taint.SendRisk(c.labels, "mail:send"); got != c.want {
 			t.Errorf("%v: got %q", c.labels, got)
 		}
 	}

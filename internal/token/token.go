@@ -116,7 +116,7 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		return "", Token{}, invalid("a token needs a subject", "name the caller, for example: toolroom token create ann")
 	case t.Subject == (toolroom.Identity{}).Key():
 		return "", Token{}, invalid(fmt.Sprintf("the subject %q is reserved for the local operator, who needs no token", t.Subject), "choose another subject")
-	case slices.ContainsFunc(append([]string{t.Name, t.Subject, t.Agent, t.Provider, t.Skill}, t.Groups...), hides):
+	case slices.ContainsFunc(append([]string{t.Name, t.Subject, t.Agent, t.Provider, t.Skill}, t.Groups...), hasHiddenText):
 		return "", Token{}, invalid("a name of the token has characters that cannot be seen, such as control characters", "use letters, digits and punctuation")
 	case opts.TTL < 0:
 		return "", Token{}, invalid(fmt.Sprintf("a token cannot be valid for %v", opts.TTL), "use a positive duration, or omit it for a token that never expires")
@@ -143,14 +143,14 @@ func trimmed(names []string) []string {
 	return out
 }
 
-// hides reports whether a person who reads a name would not see all of it.
-func hides(name string) bool {
+// hasHiddenText reports whether a name has characters that a reader does not see.
+func hasHiddenText(name string) bool {
 	return visible.Text(name) != name || strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// retire makes an expired token stay expired if the clock is set back. It ignores errors:
+// makeExpiryFinal makes an expired token stay expired if the clock is set back. It ignores errors:
 // the token is refused now in any case.
-func (t *Token) retire(ctx context.Context, store Store) {
+func (t *Token) makeExpiryFinal(ctx context.Context, store Store) {
 	if t.Revoked.IsZero() {
 		_ = store.RevokeToken(ctx, t.ID, t.Expires)
 	}
@@ -168,7 +168,7 @@ const (
 // ended returns how the token has ended, or an empty text if it is valid.
 func (t *Token) ended(now time.Time) string {
 	switch {
-	case !t.Revoked.IsZero() && !t.Revoked.Equal(t.Expires): // see retire
+	case !t.Revoked.IsZero() && !t.Revoked.Equal(t.Expires): // see makeExpiryFinal
 		return revoked
 	case !t.Revoked.IsZero() || !t.Expires.IsZero() && !now.Before(t.Expires):
 		return expired

@@ -227,7 +227,7 @@ func TestAVerifierSeesWithinASecondThatATokenIsRevoked(t *testing.T) {
 				t.Errorf("Verify = %v, want unauthenticated", err)
 			}
 		}
-		if len(v.known) != 0 {
+		if len(v.cache) != 0 {
 			t.Error("the revoked token is still remembered")
 		}
 	})
@@ -271,8 +271,8 @@ func TestAVerifierRemembersNothingOfStrangers(t *testing.T) {
 			t.Fatal("a stranger's token was taken")
 		}
 	}
-	if len(v.known) != 0 {
-		t.Errorf("%d entries remembered", len(v.known))
+	if len(v.cache) != 0 {
+		t.Errorf("%d entries remembered", len(v.cache))
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// recheck is how long a Verifier caches a token, and so how late it may notice a
+	// cacheTime is how long a Verifier caches a token, and so how late it may notice a
 	// revocation.
-	recheck = 500 * time.Millisecond
+	cacheTime = 500 * time.Millisecond
 	// touchEvery is the minimum interval between writes of the last use, so that
 	// not every request writes.
 	touchEvery = time.Minute
@@ -31,12 +31,12 @@ type Verifier struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	// known holds tokens of the store by id. Unknown ids do not get in, so callers cannot
+	// cache holds tokens of the store by id. Unknown ids do not get in, so callers cannot
 	// make it grow beyond the store.
-	known map[string]known
+	cache map[string]cachedToken
 }
 
-type known struct {
+type cachedToken struct {
 	token   *Token // is not changed
 	checked time.Time
 }
@@ -46,7 +46,7 @@ func NewVerifier(store Store, now func() time.Time) *Verifier {
 	if now == nil {
 		now = time.Now
 	}
-	return &Verifier{Store: store, now: now, known: map[string]known{}}
+	return &Verifier{Store: store, now: now, cache: map[string]cachedToken{}}
 }
 
 // Verify returns the identity of a token's bearer and records the last use of the
@@ -104,24 +104,24 @@ func (v *Verifier) Check(ctx context.Context, id string) error {
 
 // RevokeToken implements [Store].
 func (v *Verifier) RevokeToken(ctx context.Context, id string, now time.Time) error {
-	defer v.forget(id)
+	defer v.uncacheToken(id)
 	return v.Store.RevokeToken(ctx, id, now)
 }
 
 // find returns the token with an id. An unknown id is not_found.
 func (v *Verifier) find(ctx context.Context, id string, now time.Time) (*Token, error) {
 	v.mu.Lock()
-	k, ok := v.known[id]
+	k, ok := v.cache[id]
 	v.mu.Unlock()
-	if ok && now.Sub(k.checked) < recheck {
+	if ok && now.Sub(k.checked) < cacheTime {
 		return k.token, nil
 	}
 	t, err := v.Store.Token(ctx, id)
 	if err != nil {
-		v.forget(id)
+		v.uncacheToken(id)
 		return nil, fmt.Errorf("look up a token: %w", err)
 	}
-	v.remember(t, now)
+	v.cacheToken(t, now)
 	return t, nil
 }
 
@@ -129,8 +129,8 @@ func (v *Verifier) find(ctx context.Context, id string, now time.Time) (*Token, 
 func (v *Verifier) ended(ctx context.Context, t *Token, now time.Time) string {
 	how := t.ended(now)
 	if how != "" {
-		t.retire(ctx, v.Store)
-		v.forget(t.ID)
+		t.makeExpiryFinal(ctx, v.Store)
+		v.uncacheToken(t.ID)
 	}
 	return how
 }
@@ -143,17 +143,17 @@ func (v *Verifier) touch(ctx context.Context, t *Token, now time.Time) {
 	_ = v.TouchToken(ctx, t.ID, now)
 	used := *t
 	used.LastUsed = now
-	v.remember(&used, now)
+	v.cacheToken(&used, now)
 }
 
-func (v *Verifier) remember(t *Token, checked time.Time) {
+func (v *Verifier) cacheToken(t *Token, checked time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.known[t.ID] = known{t, checked}
+	v.cache[t.ID] = cachedToken{t, checked}
 }
 
-func (v *Verifier) forget(id string) {
+func (v *Verifier) uncacheToken(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.known, id)
+	delete(v.cache, id)
 }

@@ -155,7 +155,7 @@ func (s *server) matchingExecutions(ctx context.Context, fits func(*execution) b
 	}
 	var out []execution
 	see := func(one receipt.Sample) bool {
-		if !functions[one.Tool] || one.Version == 0 || receipt.Extra(one.Surface) && one.Surface != receipt.SurfaceTest {
+		if !functions[one.Tool] || one.Version == 0 || receipt.OutsideMetrics(one.Surface) && one.Surface != receipt.SurfaceTest {
 			return true
 		}
 		if _, ok := done[one.Call]; ok {

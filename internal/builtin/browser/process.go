@@ -119,7 +119,7 @@ func (b *browsers) startChromium(ctx context.Context, guard *egress.Guard, refus
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	egress.ServeProxy(proc.OnlyOurs(p.listener), guard, log, refused, p.ended)
+	egress.ServeProxy(proc.OnlyThisUser(p.listener), guard, log, refused, p.ended)
 	if err := p.spawn(b, event); err != nil {
 		p.close()
 		return nil, err
@@ -229,7 +229,7 @@ func removeLeftovers(scratch string) {
 	}
 	for _, dir := range left {
 		info, err := os.Lstat(dir)
-		if err != nil || !proc.Ours(info) {
+		if err != nil || !proc.IsOwnFolder(info) {
 			continue
 		}
 		// The profile of a Chromium has a link whose target ends with its process id.

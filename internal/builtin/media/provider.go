@@ -34,7 +34,7 @@ type Provider struct {
 	Section string
 }
 
-// Addresses are the default addresses of providers.
+// addresses are the default addresses of providers.
 var addresses = map[string]string{"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
 
 // Address returns url, or the default address of a kind of provider if url is empty.

@@ -116,7 +116,7 @@ func transferError(ctx context.Context, err error) error {
 	return e
 }
 
-// The form of bucket names and the limits of keys.
+// bucketProperty is the schema of a bucket name.
 var bucketProperty = builtin.Property{"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$"}
 
 const maxKey = 1024

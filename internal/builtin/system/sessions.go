@@ -226,7 +226,7 @@ func (s *sessions) history() builtin.Tool {
 					return true
 				}
 				out.Calls = append(out.Calls, entry(r))
-				labels = append(labels, taint.Of(taintLabels(r.Labels), r.Tool)...)
+				labels = append(labels, taint.LabelsOf(taintLabels(r.Labels), r.Tool)...)
 				return len(out.Calls) < cmp.Or(in.Limit, 20)
 			})
 			out.Next = next

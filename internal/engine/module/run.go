@@ -85,7 +85,7 @@ func (r *run) checkStopped() {
 // tick is called, from within the module, every few milliseconds of work.
 func (r *run) tick() {
 	r.checkStopped()
-	if r.cpu.Look() {
+	if r.cpu.Check() {
 		panic(errStopped)
 	}
 	r.must(r.prints.flush())
@@ -250,7 +250,7 @@ func (r *run) failure(err error) (exit int, f *bridge.Failure) {
 		return 0, &bridge.Failure{Kind: bridge.FailProgram, Type: "ProtocolError", Message: r.err.Error()}
 	case errors.As(err, &ended):
 		exit = int(ended.Code)
-	case r.cpu.Over():
+	case r.cpu.Exceeded():
 		return 0, &bridge.Failure{Kind: bridge.FailLimit, Limit: "cpu", Message: "the module used all its CPU time"}
 	case r.stopped():
 		return 0, &bridge.Failure{Kind: bridge.FailCancelled, Message: "it was cancelled"}

@@ -20,7 +20,7 @@ func (stopError) Error() string { return "stopped" }
 // tick is called when the fuel is used up.
 func (i *Isolate) tick() {
 	// After the last frame the guest may use one more refill of fuel to return.
-	if r := i.run; r != nil && (r.finished || r.cpu.Look() || r.stopped()) {
+	if r := i.run; r != nil && (r.finished || r.cpu.Check() || r.stopped()) {
 		panic(stopError{})
 	}
 }

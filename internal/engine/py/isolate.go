@@ -107,7 +107,7 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	case r.err != nil:
 		i.Bad = true
 		return Crashed, r.err
-	case r.cpu.Over():
+	case r.cpu.Exceeded():
 		return OutOfCPU, nil
 	case r.stopped():
 		return Cancelled, nil

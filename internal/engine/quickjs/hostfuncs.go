@@ -52,7 +52,7 @@ func (r *run) endReason(extra time.Duration) End {
 		return Cancelled
 	case time.Now().After(r.deadline.Add(extra)):
 		return TimedOut
-	case r.cpu.Over():
+	case r.cpu.Exceeded():
 		return OutOfCPU
 	}
 	return Finished
@@ -64,8 +64,8 @@ func (i *Isolate) tick() {
 		return // the machine is starting
 	}
 	i.run.port.Inbox.Computing()
-	over := i.run.cpu.Over() // first, because an interrupted run may continue
-	i.run.cpu.Look()
+	over := i.run.cpu.Exceeded() // first, because an interrupted run may continue
+	i.run.cpu.Check()
 	if i.run.interrupt == Finished {
 		// QuickJS checks for interrupts itself and unwinds cleanly; this is for code
 		// that does not check.
@@ -367,8 +367,9 @@ type hostFunction struct {
 	params, results []api.ValueType
 }
 
-// While the engine starts, time stands still and nothing is random, so that every
-// machine of a build has the same image. Runs have their own clock and seed.
+// clock returns the time. While the engine starts, the time does not change and nothing is
+// random, so that every machine of a build has the same image. Each run has its own clock and
+// seed.
 func clock(ctx context.Context, module api.Module, stack []uint64) {
 	var now uint64
 	if wasm.IsolateOf[*Isolate](ctx).run != nil {

@@ -61,7 +61,7 @@ type Engine struct {
 // CPUClock says how a guest in its own process enforces a limit of CPU time, ""
 // if it cannot.
 func CPUClock() string {
-	if proc.MetersCPU {
+	if proc.CanMeterCPU {
 		return "the worker's clock, checked by fuel"
 	}
 	return ""

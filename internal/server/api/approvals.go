@@ -113,7 +113,7 @@ func canSeeApproval(ctx context.Context, a *toolroom.Approval) bool {
 	if !approval.WithinBounds(a, who) {
 		return false
 	}
-	return canRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || approval.IsFor(a.ApprovalTerms, who)
+	return canRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || approval.IsApprover(a.ApprovalTerms, who)
 }
 
 func noApprovals() error { return unsupportedError("this server asks nobody: it has no approvals") }

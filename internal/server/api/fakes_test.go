@@ -249,7 +249,7 @@ func (m *memory) CancelApproval(_ context.Context, id string, now time.Time) err
 	return err
 }
 
-func (m *memory) NotifiedApproval(context.Context, string, string) error { return nil }
+func (m *memory) MarkApprovalNotified(context.Context, string, string) error { return nil }
 
 func (m *memory) ExpireApprovals(context.Context, time.Time) error { return nil }
 

@@ -26,7 +26,7 @@ func TestSessionsBelongToTheirCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Keep(t.Context(), "js", "javascript", []byte("state")); err != nil {
+	if err := r.Save(t.Context(), "js", "javascript", []byte("state")); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.End(); err != nil {

@@ -69,7 +69,7 @@ func (s *Server) withPage(r *toolroom.Result) *toolroom.Result {
 func (s *Server) continueProgram(ctx context.Context, c client, who toolroom.Identity, run, id string, result *toolroom.Result) *toolroom.Result {
 	for {
 		asked, err := s.o.Approvals.Get(ctx, id)
-		if err == nil && approval.CallerAnswers(asked.ApprovalTerms, who) {
+		if err == nil && approval.CallerMayAnswer(asked.ApprovalTerms, who) {
 			err = s.askPerson(ctx, c, who, id)
 		}
 		if err != nil {
@@ -97,7 +97,7 @@ func (s *Server) canAskCaller(c client, call toolroom.Call, e *catalog.Entry) bo
 	if e != nil {
 		tool = e.ID
 	}
-	return approval.CallerAnswers(s.o.Approvals.Terms(tool), call.Identity)
+	return approval.CallerMayAnswer(s.o.Approvals.Terms(tool), call.Identity)
 }
 
 // answersWithTask reports whether a call that waits for a person returns a task to its

@@ -48,7 +48,7 @@ func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawM
 		Cursor: cursor,
 		// Many clients read only the first page.
 		Limit: catalog.MaxPage,
-		View:  view.Only(func(e *catalog.Entry) bool { return expose.lists(e) && (pages || !isPageOnly(e)) }),
+		View:  view.Filter(func(e *catalog.Entry) bool { return expose.lists(e) && (pages || !isPageOnly(e)) }),
 	})
 	if err != nil {
 		return nil, "", err
@@ -65,14 +65,14 @@ func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawM
 // view returns the part of the catalog that a caller sees in an environment: the tools that
 // policy lets it call, except those that its exposure hides.
 func (s *Server) view(who toolroom.Identity, environment string) catalog.View {
-	return s.o.Runner.View(who, environment).Only(func(e *catalog.Entry) bool {
+	return s.o.Runner.View(who, environment).Filter(func(e *catalog.Entry) bool {
 		return !policy.MatchesTool(s.expose.forCaller(who).Hidden, &e.Tool)
 	})
 }
 
 // modelView returns the part of the catalog that the model of a caller may find.
 func (s *Server) modelView(r *request) catalog.View {
-	return s.view(r.who, s.environment(r.ctx)).Only(func(e *catalog.Entry) bool { return !isPageOnly(e) })
+	return s.view(r.who, s.environment(r.ctx)).Filter(func(e *catalog.Entry) bool { return !isPageOnly(e) })
 }
 
 // visibleTo returns a function that reports whether a caller that names no environment sees

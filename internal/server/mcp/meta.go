@@ -192,7 +192,7 @@ func (s *Server) readResult(req *request) (*result, error) {
 	if err := s.decodeArguments(req, readResult, &in); err != nil {
 		return failedResult(req, err), nil
 	}
-	ctx := taint.InSession(req.ctx, req.session())
+	ctx := taint.WithSession(req.ctx, req.session())
 	if run, err := s.findRun(ctx, in.Handle); err != nil {
 		return failedResult(req, err), nil
 	} else if run != nil {

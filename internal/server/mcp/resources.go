@@ -91,7 +91,7 @@ func paginatedResult(key string, items []any, cursor string) (*result, error) {
 
 func (s *Server) readResource(r *request) (*result, error) {
 	if handle, ok := strings.CutPrefix(r.Name, artifactPrefix); ok {
-		return s.readArtifact(taint.InSession(r.ctx, r.session()), r, handle)
+		return s.readArtifact(taint.WithSession(r.ctx, r.session()), r, handle)
 	}
 	s.o.Ready(r.ctx)
 	provider, own, ok := s.o.Library.FindResource(r.Name, s.readableBy(r.who, catalog.ReadTool))

@@ -30,7 +30,7 @@ func (s *Server) findRun(ctx context.Context, id string) (*run.Job, error) {
 // taintSession adds the taint labels of a run's result to the session that reads it, because
 // the run may have ended before the session began.
 func (s *Server) taintSession(ctx context.Context, job *run.Job) error {
-	return s.o.Runner.TaintSession(ctx, job.Identity.Key(), taint.Of(job.Result.Labels, job.Call.Tool))
+	return s.o.Runner.TaintSession(ctx, job.Identity.Key(), taint.LabelsOf(job.Result.Labels, job.Call.Tool))
 }
 
 // runResult returns the result of a run as a call would have returned it, or the state of the

@@ -267,7 +267,7 @@ func (s *Server) openQuestions(ctx context.Context, job *run.Job, elicits bool) 
 	}
 	if asked, err := s.openApproval(ctx, job); err != nil {
 		return nil, err
-	} else if asked != nil && elicits && approval.CallerAnswers(asked.ApprovalTerms, job.Identity) {
+	} else if asked != nil && elicits && approval.CallerMayAnswer(asked.ApprovalTerms, job.Identity) {
 		if open[approvalKey(asked)], err = approvalQuestion(asked); err != nil {
 			return nil, err
 		}

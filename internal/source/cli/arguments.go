@@ -155,7 +155,7 @@ func (h *help) findFlag(name string) (f flag, known bool, err error) {
 		}
 	}
 	for _, f := range h.flags {
-		if len(name) >= 4 && nearest.IsSlip(name, f.parameter()) {
+		if len(name) >= 4 && nearest.IsTypo(name, f.parameter()) {
 			return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown flag %q", name).
 				WithHint("did you mean %s?", f.parameter())
 		}

@@ -143,7 +143,7 @@ func (s *Source) load(ctx context.Context) error {
 	case s.reading <- struct{}{}:
 		defer func() { <-s.reading }()
 	case <-ctx.Done():
-		return deadline.EndOf(ctx)
+		return deadline.Cause(ctx)
 	}
 	s.mu.Lock()
 	known := s.schema
@@ -153,7 +153,7 @@ func (s *Source) load(ctx context.Context) error {
 	}
 	read, err := s.introspect(ctx)
 	if err != nil && ctx.Err() != nil {
-		return deadline.EndOf(ctx)
+		return deadline.Cause(ctx)
 	}
 	var tools []toolroom.Tool
 	var operations map[toolroom.ID]*operation

@@ -25,7 +25,7 @@ import (
 // text contains the URL with its query.
 func (x *exchange) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return deadline.EndOf(ctx)
+		return deadline.Cause(ctx)
 	}
 	var (
 		typed       *toolroom.Error

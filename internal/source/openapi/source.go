@@ -129,7 +129,7 @@ func (s *Source) load(ctx context.Context) (*description, error) {
 	case s.reading <- struct{}{}:
 		defer func() { <-s.reading }()
 	case <-ctx.Done():
-		return nil, deadline.EndOf(ctx)
+		return nil, deadline.Cause(ctx)
 	}
 	s.mu.Lock()
 	found := s.document
@@ -140,7 +140,7 @@ func (s *Source) load(ctx context.Context) (*description, error) {
 
 	found, err = s.read(ctx)
 	if err != nil && ctx.Err() != nil {
-		return nil, deadline.EndOf(ctx)
+		return nil, deadline.Cause(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

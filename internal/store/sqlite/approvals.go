@@ -19,7 +19,7 @@ const selectApproval = `SELECT id, call, digest, tool, arguments, identity, envi
 func (s *Store) CreateApproval(ctx context.Context, a *toolroom.Approval) (*toolroom.Approval, error) {
 	made := *a
 	err := s.write(ctx, "create an approval", func(tx *sql.Tx) error {
-		same, err := selectAll(ctx, tx, scanApproval, selectApproval+"WHERE digest = ? AND expires > ?", a.Digest, instant(a.Created))
+		same, err := selectAll(ctx, tx, scanApproval, selectApproval+"WHERE digest = ? AND expires > ?", a.Digest, nanosOf(a.Created))
 		if err != nil {
 			return err
 		}
@@ -32,7 +32,7 @@ func (s *Store) CreateApproval(ctx context.Context, a *toolroom.Approval) (*tool
 		var pending int
 		err = tx.QueryRowContext(ctx, `SELECT count(*) FROM approvals
 			WHERE state = 'pending' AND expires > ? AND coalesce(json_extract(identity, '$.subject'), '') = ?`,
-			instant(a.Created), a.Identity.Subject).Scan(&pending)
+			nanosOf(a.Created), a.Identity.Subject).Scan(&pending)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (s *Store) CreateApproval(ctx context.Context, a *toolroom.Approval) (*tool
 			 session, effects, diff, people, approvers, scopes)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', 0, ?, ?, ?, ?, ?, ?)`,
 			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), jsonUnlessEmpty{a.Identity}, a.Environment, a.Reason,
-			string(toolroom.ApprovalPending), instant(a.Created), instant(a.Expires),
+			string(toolroom.ApprovalPending), nanosOf(a.Created), nanosOf(a.Expires),
 			a.Session, jsonUnlessEmpty{a.Effects}, a.Diff, a.People, jsonUnlessEmpty{a.Approvers}, jsonUnlessEmpty{a.Scopes})
 		if isTaken(err) {
 			return toolroom.Errorf(toolroom.CodeConflict, "approval %s already exists", a.ID)
@@ -63,7 +63,7 @@ func (s *Store) Approval(ctx context.Context, id string, now time.Time) (*toolro
 	if err != nil {
 		return nil, s.fail(ctx, "read an approval", err)
 	}
-	approval.Settle(a, now)
+	approval.ExpireIfDue(a, now)
 	return a, nil
 }
 
@@ -73,15 +73,15 @@ func (s *Store) Approvals(ctx context.Context, state toolroom.ApprovalState, now
 	switch state {
 	case "":
 	case toolroom.ApprovalPending:
-		where, args = "WHERE state = 'pending' AND expires > ? ", []any{instant(now)}
+		where, args = "WHERE state = 'pending' AND expires > ? ", []any{nanosOf(now)}
 	case toolroom.ApprovalExpired:
-		where, args = "WHERE state = 'expired' OR state = 'pending' AND expires <= ? ", []any{instant(now)}
+		where, args = "WHERE state = 'expired' OR state = 'pending' AND expires <= ? ", []any{nanosOf(now)}
 	default:
 		where, args = "WHERE state = ? ", []any{string(state)}
 	}
 	list, err := selectAll(ctx, s.reader, scanApproval, selectApproval+where+"ORDER BY seq", args...)
 	for _, a := range list {
-		approval.Settle(a, now)
+		approval.ExpireIfDue(a, now)
 	}
 	return list, s.fail(ctx, "read approvals", err)
 }
@@ -121,8 +121,8 @@ func (s *Store) CancelApproval(ctx context.Context, id string, now time.Time) er
 	return err
 }
 
-// NotifiedApproval implements [approval.Store].
-func (s *Store) NotifiedApproval(ctx context.Context, id, hook string) error {
+// MarkApprovalNotified implements [approval.Store].
+func (s *Store) MarkApprovalNotified(ctx context.Context, id, hook string) error {
 	_, err := s.changeApproval(ctx, "record a notification about an approval", id, func(_ *sql.Tx, a *toolroom.Approval) error {
 		if !slices.Contains(a.Notified, hook) {
 			a.Notified = append(a.Notified, hook)
@@ -136,11 +136,11 @@ func (s *Store) NotifiedApproval(ctx context.Context, id, hook string) error {
 func (s *Store) ExpireApprovals(ctx context.Context, now time.Time) error {
 	return s.write(ctx, "expire approvals", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE approvals SET state = 'expired'
-			WHERE (state = 'pending' OR state = 'approved' AND used = 0 AND scope = 'once') AND expires <= ?`, instant(now))
+			WHERE (state = 'pending' OR state = 'approved' AND used = 0 AND scope = 'once') AND expires <= ?`, nanosOf(now))
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM grants WHERE expires <> 0 AND expires <= ?", instant(now))
+		_, err = tx.ExecContext(ctx, "DELETE FROM grants WHERE expires <> 0 AND expires <= ?", nanosOf(now))
 		return err
 	})
 }
@@ -149,14 +149,14 @@ func (s *Store) ExpireApprovals(ctx context.Context, now time.Time) error {
 func (s *Store) SweepApprovals(ctx context.Context, before time.Time) (n int64, err error) {
 	err = s.write(ctx, "remove old approvals", func(tx *sql.Tx) error {
 		// An approval that its call may still use has not expired.
-		done, err := tx.ExecContext(ctx, "DELETE FROM approvals WHERE expires < ? AND answered < ?", instant(before), instant(before))
+		done, err := tx.ExecContext(ctx, "DELETE FROM approvals WHERE expires < ? AND answered < ?", nanosOf(before), nanosOf(before))
 		if err != nil {
 			return err
 		}
 		if n, err = done.RowsAffected(); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM grants WHERE expires <> 0 AND expires < ?", instant(before))
+		_, err = tx.ExecContext(ctx, "DELETE FROM grants WHERE expires <> 0 AND expires < ?", nanosOf(before))
 		return err
 	})
 	return n, err
@@ -177,7 +177,7 @@ func (s *Store) changeApproval(ctx context.Context, doing, id string, change fun
 		}
 		_, err := tx.ExecContext(ctx, `UPDATE approvals SET state = ?, expires = ?, answered = ?, answered_by = ?, comment = ?, used = ?,
 			votes = ?, scope = ?, notified = ? WHERE id = ?`,
-			string(state), instant(a.Expires), instant(a.Answered), a.By, a.Comment, instant(a.Used), jsonUnlessEmpty{a.Votes}, string(a.Scope), jsonUnlessEmpty{a.Notified}, id)
+			string(state), nanosOf(a.Expires), nanosOf(a.Answered), a.By, a.Comment, nanosOf(a.Used), jsonUnlessEmpty{a.Votes}, string(a.Scope), jsonUnlessEmpty{a.Notified}, id)
 		return err
 	})
 	if err != nil {

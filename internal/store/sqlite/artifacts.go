@@ -29,7 +29,7 @@ func (s *Store) AddArtifact(ctx context.Context, e *artifact.Entry, limits artif
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO artifacts ("+artifactColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			e.Handle, e.Owner, string(e.Kind), e.Name, e.MIMEType, e.Size, instant(e.Created), instant(e.Expires), jsonUnlessEmpty{e.Labels})
+			e.Handle, e.Owner, string(e.Kind), e.Name, e.MIMEType, e.Size, nanosOf(e.Created), nanosOf(e.Expires), jsonUnlessEmpty{e.Labels})
 		if isTaken(err) {
 			return toolroom.Errorf(toolroom.CodeConflict, "artifact %s already exists", e.Handle)
 		}
@@ -46,14 +46,14 @@ func (s *Store) ArtifactUsage(ctx context.Context, owner string, kind artifact.K
 func artifactUsage(ctx context.Context, db rowQuerier, owner string, kind artifact.Kind, now time.Time) (used artifact.Usage, err error) {
 	const query = "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE " + subjectFilter + " AND kind = ? AND expires > ?"
 	subject := identity.Subject(owner)
-	err = db.QueryRowContext(ctx, query, subject, subject, subject, string(kind), instant(now)).Scan(&used.Entries, &used.Bytes)
+	err = db.QueryRowContext(ctx, query, subject, subject, subject, string(kind), nanosOf(now)).Scan(&used.Entries, &used.Bytes)
 	return used, err
 }
 
 // Artifact implements [artifact.Index].
 func (s *Store) Artifact(ctx context.Context, owner, handle string, now time.Time) (*artifact.Entry, error) {
 	const query = "SELECT " + artifactColumns + " FROM artifacts WHERE handle = ? AND expires > ?"
-	e, err := scanArtifact(s.reader.QueryRowContext(ctx, query, handle, instant(now)))
+	e, err := scanArtifact(s.reader.QueryRowContext(ctx, query, handle, nanosOf(now)))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !identity.OwnerReaches(owner, e.Owner) {
 		return nil, artifact.NotFound(handle)
 	}
@@ -64,7 +64,7 @@ func (s *Store) Artifact(ctx context.Context, owner, handle string, now time.Tim
 func (s *Store) Artifacts(ctx context.Context, owner string, now time.Time) ([]*artifact.Entry, error) {
 	const query = "SELECT " + artifactColumns + " FROM artifacts WHERE " + subjectFilter + " AND expires > ? ORDER BY seq"
 	subject := identity.Subject(owner)
-	list, err := selectAll(ctx, s.reader, scanArtifact, query, subject, subject, subject, instant(now))
+	list, err := selectAll(ctx, s.reader, scanArtifact, query, subject, subject, subject, nanosOf(now))
 	list = slices.DeleteFunc(list, func(e *artifact.Entry) bool { return !identity.OwnerReaches(owner, e.Owner) })
 	return list, s.fail(ctx, "list artifacts", err)
 }
@@ -76,7 +76,7 @@ func (s *Store) DeleteArtifact(ctx context.Context, owner, handle string, now ti
 		return err
 	}
 	const remove = "DELETE FROM artifacts WHERE handle = ? AND owner = ? AND expires > ?"
-	return s.change(ctx, "delete an artifact", artifact.NotFound(handle), remove, handle, e.Owner, instant(now))
+	return s.change(ctx, "delete an artifact", artifact.NotFound(handle), remove, handle, e.Owner, nanosOf(now))
 }
 
 // SweepArtifacts implements [artifact.Index].
@@ -84,7 +84,7 @@ func (s *Store) SweepArtifacts(ctx context.Context, now time.Time) ([]*artifact.
 	const remove = "DELETE FROM artifacts WHERE expires <= ? RETURNING " + artifactColumns
 	var list []*artifact.Entry
 	err := s.write(ctx, "delete expired artifacts", func(tx *sql.Tx) (err error) {
-		list, err = selectAll(ctx, tx, scanArtifact, remove, instant(now))
+		list, err = selectAll(ctx, tx, scanArtifact, remove, nanosOf(now))
 		return err
 	})
 	if err != nil {

@@ -94,10 +94,10 @@ func (s *Store) ReceiptRange(ctx context.Context, since, until time.Time) (from,
 	var first, last sql.NullInt64
 	condition, args := "", []any(nil)
 	if !until.IsZero() {
-		condition, args = " WHERE started < ?", []any{instant(until)}
+		condition, args = " WHERE started < ?", []any{nanosOf(until)}
 	}
 	err = s.reader.QueryRowContext(ctx, "SELECT (SELECT min(seq) FROM receipts WHERE started >= ?), (SELECT max(seq) FROM receipts"+condition+")",
-		append([]any{instant(since)}, args...)...).Scan(&first, &last)
+		append([]any{nanosOf(since)}, args...)...).Scan(&first, &last)
 	if err != nil {
 		return 0, 0, s.fail(ctx, "read receipts", err)
 	}
@@ -181,7 +181,7 @@ func (s *Store) PruneReceipts(ctx context.Context, before time.Time, sign func(*
 			return err
 		}
 		var keep sql.NullInt64
-		if err := tx.QueryRowContext(ctx, "SELECT min(seq) FROM receipts WHERE started >= ?", instant(before)).Scan(&keep); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT min(seq) FROM receipts WHERE started >= ?", nanosOf(before)).Scan(&keep); err != nil {
 			return err
 		}
 		last := end.Seq
@@ -205,7 +205,7 @@ func (s *Store) PruneReceipts(ctx context.Context, before time.Time, sign func(*
 		if n, err = done.RowsAffected(); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE receipt_checkpoint SET seq = ?, hash = ?, time = ?, signature = ?", next.Seq, next.Hash, instant(next.Time), next.Signature)
+		_, err = tx.ExecContext(ctx, "UPDATE receipt_checkpoint SET seq = ?, hash = ?, time = ?, signature = ?", next.Seq, next.Hash, nanosOf(next.Time), next.Signature)
 		return err
 	})
 	return n, err

@@ -16,9 +16,9 @@ var (
 	latest   = time.Unix(0, math.MaxInt64)
 )
 
-// instant returns a time as it is stored: nanoseconds since 1970, 0 for the zero time. For a
+// nanosOf returns a time as it is stored: nanoseconds since 1970, 0 for the zero time. For a
 // time that is too early or too late it is the earliest or latest one.
-func instant(t time.Time) int64 {
+func nanosOf(t time.Time) int64 {
 	switch {
 	case t.IsZero():
 		return 0

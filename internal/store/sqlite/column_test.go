@@ -17,13 +17,13 @@ func TestTimesBeyondWhatIsStoredKeepTheirOrder(t *testing.T) {
 		time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC), time.Date(1700, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC),
 	} {
-		now := instant(at)
+		now := nanosOf(at)
 		if i > 0 && now <= before {
 			t.Errorf("%s is stored as %d, no later than the one before, %d", at, now, before)
 		}
 		before = now
 	}
-	if instant(time.Time{}) != 0 {
+	if nanosOf(time.Time{}) != 0 {
 		t.Error("no time is one")
 	}
 	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "db"), Options{})

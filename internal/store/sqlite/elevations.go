@@ -13,7 +13,7 @@ func (s *Store) AddElevation(ctx context.Context, e *policy.Elevation) error {
 	_, err := s.writer.ExecContext(ctx, `INSERT INTO elevations
 		(id, subject, agent, tools, by, reason, created, expires, ended)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.ID, e.Subject, e.Agent, asJSON{e.Tools}, e.By, e.Reason, instant(e.Created), instant(e.Expires), instant(e.Ended))
+		e.ID, e.Subject, e.Agent, asJSON{e.Tools}, e.By, e.Reason, nanosOf(e.Created), nanosOf(e.Expires), nanosOf(e.Ended))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "elevation %s already exists", e.ID)
 	}
@@ -24,7 +24,7 @@ func (s *Store) AddElevation(ctx context.Context, e *policy.Elevation) error {
 func (s *Store) Elevations(ctx context.Context, subject string, now time.Time) ([]*policy.Elevation, error) {
 	const query = `SELECT id, subject, agent, tools, by, reason, created, expires, ended FROM elevations
 		WHERE expires > ? AND ended = 0 AND (? = '' OR subject = ?) ORDER BY seq`
-	list, err := selectAll(ctx, s.reader, scanElevation, query, instant(now), subject, subject)
+	list, err := selectAll(ctx, s.reader, scanElevation, query, nanosOf(now), subject, subject)
 	return list, s.fail(ctx, "read elevations", err)
 }
 
@@ -34,13 +34,13 @@ func (s *Store) EndElevation(ctx context.Context, id string, now time.Time) erro
 	none := toolroom.Errorf(toolroom.CodeNotFound, "no elevation %q is in force", id).
 		WithCLIHint("list elevations: toolroom policy elevate")
 	return s.change(ctx, "end an elevation", none,
-		"UPDATE elevations SET ended = ? WHERE id = ? AND ended = 0 AND expires > ?", instant(now), id, instant(now))
+		"UPDATE elevations SET ended = ? WHERE id = ? AND ended = 0 AND expires > ?", nanosOf(now), id, nanosOf(now))
 }
 
 // ExpireElevations ends the elevations whose time is over at now, so that they are not
 // in force again if the clock is set back.
 func (s *Store) ExpireElevations(ctx context.Context, now time.Time) error {
-	return s.exec(ctx, "end expired elevations", "UPDATE elevations SET ended = expires WHERE ended = 0 AND expires <= ?", instant(now))
+	return s.exec(ctx, "end expired elevations", "UPDATE elevations SET ended = expires WHERE ended = 0 AND expires <= ?", nanosOf(now))
 }
 
 func scanElevation(row scanner) (*policy.Elevation, error) {

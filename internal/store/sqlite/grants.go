@@ -15,13 +15,13 @@ const grantColumns = "id, approval, scope, tool, identity, environment, session,
 func insertGrant(ctx context.Context, tx *sql.Tx, g *toolroom.Grant) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO grants (caller, "+grantColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		approval.Caller(g.Identity), g.ID, g.Approval, string(g.Scope), g.Tool, jsonUnlessEmpty{g.Identity}, g.Environment, g.Session, g.Digest, g.By,
-		instant(g.Created), instant(g.Expires))
+		nanosOf(g.Created), nanosOf(g.Expires))
 	return err
 }
 
 // Grants implements [approval.Store].
 func (s *Store) Grants(ctx context.Context, tool, caller string, now time.Time) ([]*toolroom.Grant, error) {
-	query, args := "SELECT "+grantColumns+" FROM grants WHERE (expires = 0 OR expires > ?)", []any{instant(now)}
+	query, args := "SELECT "+grantColumns+" FROM grants WHERE (expires = 0 OR expires > ?)", []any{nanosOf(now)}
 	if tool != "" {
 		query, args = query+" AND tool = ?", append(args, tool)
 	}

@@ -34,7 +34,7 @@ func insertJob(ctx context.Context, db execer, j *run.Job) error {
 		state = toolroom.JobRunning
 	}
 	_, err = db.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '', ?)",
-		j.ID, asJSON{j.Identity}, string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), jsonUnlessEmpty{j.Answers}, string(j.Resume), j.Identity.Token)
+		j.ID, asJSON{j.Identity}, string(call), string(state), nanosOf(j.Created), j.Started, j.Fence, nanosOf(j.Lease), jsonUnlessEmpty{j.Answers}, string(j.Resume), j.Identity.Token)
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "job %s already exists", j.ID)
 	}
@@ -81,7 +81,7 @@ func (s *Store) claimJob(ctx context.Context, id string, now, until time.Time) (
 		RETURNING ` + jobColumns
 	var j *run.Job
 	err := s.write(ctx, "claim a job", func(tx *sql.Tx) (err error) {
-		j, err = scanJob(tx.QueryRowContext(ctx, claim, instant(until), instant(now), id))
+		j, err = scanJob(tx.QueryRowContext(ctx, claim, nanosOf(until), nanosOf(now), id))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -105,7 +105,7 @@ func (s *Store) WaitJob(ctx context.Context, id string, fence int64, approvals [
 // ExtendJob implements [run.JobStore].
 func (s *Store) ExtendJob(ctx context.Context, id string, fence int64, until time.Time, started bool) error {
 	return s.changeJob(ctx, "extend the lease of a job", id, fence,
-		"UPDATE jobs SET lease = ?, started = started OR ?", instant(until), started)
+		"UPDATE jobs SET lease = ?, started = started OR ?", nanosOf(until), started)
 }
 
 // FinishJob implements [run.JobStore].
@@ -117,7 +117,7 @@ func (s *Store) FinishJob(ctx context.Context, id string, fence int64, result *t
 	const doing = "store the result of a job"
 	return s.write(ctx, doing, func(tx *sql.Tx) error {
 		const update = "UPDATE jobs SET state = 'done', result = ?, raw = ?, finished = ?, lease = 0, approvals = ''"
-		if err := changeJob(ctx, tx, id, fence, update, string(text), string(result.Raw), instant(now)); err != nil {
+		if err := changeJob(ctx, tx, id, fence, update, string(text), string(result.Raw), nanosOf(now)); err != nil {
 			return err
 		}
 		return dropJournal(ctx, tx, id)
@@ -136,7 +136,7 @@ func (s *Store) CancelIdleJob(ctx context.Context, id string, result *toolroom.R
 			return err
 		}
 		cancelled = true
-		if _, err = tx.ExecContext(ctx, "UPDATE jobs SET state = 'done', result = ?, finished = ?, approvals = '' WHERE id = ?", string(text), instant(now), id); err != nil {
+		if _, err = tx.ExecContext(ctx, "UPDATE jobs SET state = 'done', result = ?, finished = ?, approvals = '' WHERE id = ?", string(text), nanosOf(now), id); err != nil {
 			return err
 		}
 		return dropJournal(ctx, tx, id)
@@ -147,7 +147,7 @@ func (s *Store) CancelIdleJob(ctx context.Context, id string, result *toolroom.R
 // SweepJobs implements [run.JobStore].
 func (s *Store) SweepJobs(ctx context.Context, before time.Time) (n int64, err error) {
 	err = s.write(ctx, "remove old jobs", func(tx *sql.Tx) error {
-		done, err := tx.ExecContext(ctx, "DELETE FROM jobs WHERE state = 'done' AND finished < ?", instant(before))
+		done, err := tx.ExecContext(ctx, "DELETE FROM jobs WHERE state = 'done' AND finished < ?", nanosOf(before))
 		if err != nil {
 			return err
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/toolroom/toolroom/internal/session"
 )
 
-// KeepJournal implements [session.JournalStore].
-func (s *Store) KeepJournal(ctx context.Context, call string, head *session.JournalHead, entries []session.JournalEntry) error {
+// SaveJournal implements [session.JournalStore].
+func (s *Store) SaveJournal(ctx context.Context, call string, head *session.JournalHead, entries []session.JournalEntry) error {
 	return s.write(ctx, "keep a journal", func(tx *sql.Tx) error {
 		if err := dropJournal(ctx, tx, call); err != nil {
 			return err
@@ -19,7 +19,7 @@ func (s *Store) KeepJournal(ctx context.Context, call string, head *session.Jour
 			return err
 		}
 		for place, e := range entries {
-			if err := keepEntry(ctx, tx, call, place, e); err != nil {
+			if err := saveJournalEntry(ctx, tx, call, place, e); err != nil {
 				return err
 			}
 		}
@@ -27,12 +27,12 @@ func (s *Store) KeepJournal(ctx context.Context, call string, head *session.Jour
 	})
 }
 
-// KeepEntry implements [session.JournalStore].
-func (s *Store) KeepEntry(ctx context.Context, call string, place int, e session.JournalEntry) error {
-	return s.write(ctx, "keep a journal", func(tx *sql.Tx) error { return keepEntry(ctx, tx, call, place, e) })
+// SaveJournalEntry implements [session.JournalStore].
+func (s *Store) SaveJournalEntry(ctx context.Context, call string, place int, e session.JournalEntry) error {
+	return s.write(ctx, "keep a journal", func(tx *sql.Tx) error { return saveJournalEntry(ctx, tx, call, place, e) })
 }
 
-func keepEntry(ctx context.Context, tx *sql.Tx, call string, place int, e session.JournalEntry) error {
+func saveJournalEntry(ctx context.Context, tx *sql.Tx, call string, place int, e session.JournalEntry) error {
 	_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO journal_entries (call, place, entry) VALUES (?, ?, ?)", call, place, asJSON{e})
 	return err
 }

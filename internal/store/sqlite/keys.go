@@ -16,7 +16,7 @@ import (
 func (s *Store) ClaimKey(ctx context.Context, k run.KeyRecord, now time.Time) (held run.KeyRecord, claimed bool, err error) {
 	err = s.write(ctx, "claim an idempotency key", func(tx *sql.Tx) error {
 		const clear = "DELETE FROM keys WHERE rowid IN (SELECT rowid FROM keys WHERE expires < ? LIMIT 100)"
-		if _, err := tx.ExecContext(ctx, clear, instant(now)); err != nil {
+		if _, err := tx.ExecContext(ctx, clear, nanosOf(now)); err != nil {
 			return err
 		}
 		held, err = findKey(ctx, tx, k.Identity, k.Key)
@@ -29,7 +29,7 @@ func (s *Store) ClaimKey(ctx context.Context, k run.KeyRecord, now time.Time) (h
 		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO keys
 			(identity, key, tool, arguments_hash, call, owner, created, expires, result)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			k.Identity, k.Key, k.Tool, k.ArgumentsHash, k.Call, k.Owner, instant(k.Created), instant(k.Expires), string(k.Result))
+			k.Identity, k.Key, k.Tool, k.ArgumentsHash, k.Call, k.Owner, nanosOf(k.Created), nanosOf(k.Expires), string(k.Result))
 		held, claimed = k, true
 		return err
 	})

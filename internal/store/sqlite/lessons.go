@@ -26,7 +26,7 @@ func (s *Store) UpdateLesson(ctx context.Context, key search.LessonKey, change f
 		next := change(old)
 		_, err = tx.ExecContext(ctx, `INSERT INTO lessons (team, tool, caller, at, terms) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (team, tool, caller) DO UPDATE SET at = excluded.at, terms = excluded.terms`,
-			key.Team, key.Tool, key.Caller, instant(next.At), jsonUnlessEmpty{next.Terms})
+			key.Team, key.Tool, key.Caller, nanosOf(next.At), jsonUnlessEmpty{next.Terms})
 		return err
 	})
 }
@@ -44,7 +44,7 @@ func (s *Store) ForgetLessons(ctx context.Context, tool string) (int, error) {
 // PruneLessons implements [search.LessonStore].
 func (s *Store) PruneLessons(ctx context.Context, before time.Time, latest int) error {
 	return s.exec(ctx, "remove old lessons", `DELETE FROM lessons WHERE at < ? OR (team, tool, caller) IN
-		(SELECT team, tool, caller FROM lessons ORDER BY at DESC, team, tool, caller LIMIT -1 OFFSET ?)`, instant(before), latest)
+		(SELECT team, tool, caller FROM lessons ORDER BY at DESC, team, tool, caller LIMIT -1 OFFSET ?)`, nanosOf(before), latest)
 }
 
 func scanLesson(row scanner) (search.LessonRecord, error) {

@@ -21,7 +21,7 @@ func (s *Store) AskJob(ctx context.Context, id string, fence int64, questions []
 		}
 		for _, q := range questions {
 			_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO job_questions (job, key, method, params, sent, answer, asked) VALUES (?, ?, ?, ?, ?, '', ?)",
-				id, q.Key, q.Method, string(q.Params), string(q.Sent), instant(q.Asked))
+				id, q.Key, q.Method, string(q.Params), string(q.Sent), nanosOf(q.Asked))
 			if err != nil {
 				return err
 			}

@@ -28,13 +28,13 @@ const (
 
 // prepareAppend prepares the statements that append receipts.
 func (s *Store) prepareAppend(ctx context.Context) error {
-	s.append = map[string]*sql.Stmt{}
+	s.appendStatements = map[string]*sql.Stmt{}
 	for _, text := range []string{insertReceipt, selectChain, selectIntents, selectEntry, upsertEntry, updateChain} {
 		stmt, err := s.writer.PrepareContext(ctx, text)
 		if err != nil {
 			return err
 		}
-		s.append[text] = stmt
+		s.appendStatements[text] = stmt
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (s *Store) appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt
 	if len(group) == 0 {
 		return nil
 	}
-	in := func(text string) *sql.Stmt { return tx.StmtContext(ctx, s.append[text]) } // closed with tx
+	in := func(text string) *sql.Stmt { return tx.StmtContext(ctx, s.appendStatements[text]) } // closed with tx
 	var end receipt.Chain
 	if err := in(selectChain).QueryRowContext(ctx).Scan(&end.Seq, &end.Hash); err != nil {
 		return err
@@ -151,7 +151,7 @@ type columns struct {
 func columnsOf(r *toolroom.Receipt) columns {
 	c := columns{
 		call: r.ID, parent: r.Parent, tool: r.Tool, subject: r.Identity.Key(), surface: r.Surface,
-		status: string(r.Status), started: instant(r.Started),
+		status: string(r.Status), started: nanosOf(r.Started),
 	}
 	if r.Error != nil {
 		c.code = string(r.Error.Code)
@@ -219,8 +219,8 @@ func (s *Store) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see
 	return s.fail(ctx, doing, rows.Err())
 }
 
-// listText returns a list as JSON; nil is an empty list.
-func listText(list []string) string {
+// jsonList returns a list as JSON; nil is an empty list.
+func jsonList(list []string) string {
 	text, err := json.Marshal(append([]string{}, list...))
 	if err != nil {
 		panic(err) // it holds only strings
@@ -255,10 +255,10 @@ func selection(q toolroom.ReceiptQuery) (clause string, args []any) {
 			}
 		}
 		const others = "NOT EXISTS (SELECT 1 FROM json_each(body, '$.identity.%s') WHERE value NOT IN (SELECT value FROM json_each(?)))"
-		restrict(fmt.Sprintf(others, "groups"), listText(who.Groups))
+		restrict(fmt.Sprintf(others, "groups"), jsonList(who.Groups))
 		if who.Scopes != nil {
 			where = append(where, "json_type(body, '$.identity.scopes') = 'array'")
-			restrict(fmt.Sprintf(others, "scopes"), listText(who.Scopes))
+			restrict(fmt.Sprintf(others, "scopes"), jsonList(who.Scopes))
 		}
 	}
 	if q.Surface != "" {
@@ -274,7 +274,7 @@ func selection(q toolroom.ReceiptQuery) (clause string, args []any) {
 		restrict("labels <> '' AND instr(labels, ?) > 0", "\n"+q.Label+"\n")
 	}
 	if !q.Until.IsZero() {
-		restrict("started < ?", instant(q.Until))
+		restrict("started < ?", nanosOf(q.Until))
 	}
 	if q.Parent != "" {
 		restrict("parent <> '' AND parent = ?", q.Parent) // as in its partial index
@@ -282,8 +282,8 @@ func selection(q toolroom.ReceiptQuery) (clause string, args []any) {
 	if !q.Since.IsZero() {
 		// The second condition ends the scan in order of seq. Without it, a query
 		// with few matches would read the whole table.
-		restrict("started >= ?", instant(q.Since))
-		restrict("seq >= (SELECT min(seq) FROM receipts WHERE started >= ?)", instant(q.Since))
+		restrict("started >= ?", nanosOf(q.Since))
+		restrict("seq >= (SELECT min(seq) FROM receipts WHERE started >= ?)", nanosOf(q.Since))
 	}
 	if q.AfterSeq != 0 {
 		restrict("seq > ?", q.AfterSeq)

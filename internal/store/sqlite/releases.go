@@ -192,7 +192,7 @@ func activate(ctx context.Context, tx *sql.Tx, tool string, number int, demoted 
 
 func insertVersion(ctx context.Context, tx *sql.Tx, v *release.Version) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO tool_versions ("+versionColumns+", source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		v.Tool, v.Number, v.Digest, string(v.Status), v.Reason, v.Message, v.Author, instant(v.Created), asJSON{v.Spec}, v.Spec.Source)
+		v.Tool, v.Number, v.Digest, string(v.Status), v.Reason, v.Message, v.Author, nanosOf(v.Created), asJSON{v.Spec}, v.Spec.Source)
 	return err
 }
 

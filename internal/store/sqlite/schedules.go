@@ -27,7 +27,7 @@ func (s *Store) CreateSchedule(ctx context.Context, c *schedule.Schedule, limit 
 			return toolroom.Errorf(toolroom.CodeResourceLimit, "%s has %d schedules, the maximum", c.Owner(), have).WithHint("delete some: cron:list, cron:delete")
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO schedules (id, owner, next_run, settled, runs, body) VALUES (?, ?, ?, ?, ?, ?)",
-			c.ID, c.Owner(), instant(c.Next), instant(c.Settled), c.Runs, string(body))
+			c.ID, c.Owner(), nanosOf(c.Next), nanosOf(c.Settled), c.Runs, string(body))
 		return err
 	})
 }
@@ -50,7 +50,7 @@ func (s *Store) Schedules(ctx context.Context, owner string) ([]*schedule.Schedu
 // DueSchedules implements [schedule.Store].
 func (s *Store) DueSchedules(ctx context.Context, now, ahead time.Time) ([]*schedule.Schedule, error) {
 	list, err := selectAll(ctx, s.reader, scanJSON[*schedule.Schedule], "SELECT body FROM schedules WHERE next_run <> 0 AND (next_run <= ? OR settled > ?) ORDER BY next_run, seq",
-		instant(now), instant(ahead))
+		nanosOf(now), nanosOf(ahead))
 	return list, s.fail(ctx, "read schedules", err)
 }
 
@@ -62,7 +62,7 @@ func (s *Store) AdvanceSchedule(ctx context.Context, was, c *schedule.Schedule, 
 	}
 	err = s.write(ctx, "advance a schedule", func(tx *sql.Tx) error {
 		changed, err := tx.ExecContext(ctx, "UPDATE schedules SET next_run = ?, settled = ?, runs = ?, body = ? WHERE id = ? AND next_run = ? AND runs = ?",
-			instant(c.Next), instant(c.Settled), c.Runs, string(body), c.ID, instant(was.Next), was.Runs)
+			nanosOf(c.Next), nanosOf(c.Settled), c.Runs, string(body), c.ID, nanosOf(was.Next), was.Runs)
 		if err != nil {
 			return err
 		}
@@ -82,5 +82,5 @@ func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
 
 // SweepSchedules implements [schedule.Store].
 func (s *Store) SweepSchedules(ctx context.Context, before time.Time) error {
-	return s.exec(ctx, "remove old schedules", "DELETE FROM schedules WHERE next_run = 0 AND settled < ?", instant(before))
+	return s.exec(ctx, "remove old schedules", "DELETE FROM schedules WHERE next_run = 0 AND settled < ?", nanosOf(before))
 }

@@ -29,12 +29,12 @@ func (s *Store) Spend(ctx context.Context, entries []policy.SpendingEntry, check
 		}); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE spent_at < ?", instant(before)); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE spent_at < ?", nanosOf(before)); err != nil {
 			return err
 		}
 		for _, e := range entries {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO spendings (call, owner, tool, unit, micros, spent_at) VALUES (?, ?, ?, ?, ?, ?)",
-				e.Call, e.Owner, e.Tool, e.Unit, e.Micros, instant(e.Time)); err != nil {
+				e.Call, e.Owner, e.Tool, e.Unit, e.Micros, nanosOf(e.Time)); err != nil {
 				return err
 			}
 		}
@@ -68,7 +68,7 @@ func spent(ctx context.Context, db querier, owner, unit string, since time.Time)
 		var t toolSum
 		err := row.Scan(&t.tool, &t.units, &t.rest)
 		return t, err
-	}, "SELECT tool, sum(micros / 1000000), sum(micros % 1000000) FROM spendings WHERE unit = ? AND spent_at > ? AND (? = '' OR owner = ?) GROUP BY tool", unit, instant(since), owner, owner)
+	}, "SELECT tool, sum(micros / 1000000), sum(micros % 1000000) FROM spendings WHERE unit = ? AND spent_at > ? AND (? = '' OR owner = ?) GROUP BY tool", unit, nanosOf(since), owner, owner)
 	sums := make(map[string]int64, len(rows))
 	for _, t := range rows {
 		sums[t.tool] = t.micros()

@@ -34,9 +34,9 @@ type Store struct {
 	path   string
 	writer *sql.DB
 	reader *sql.DB
-	// append has the statements that append receipts, by their text. SQLite compiles
+	// appendStatements has the statements that append receipts, by their text. SQLite compiles
 	// them once: for a single receipt that takes as long as running them.
-	append map[string]*sql.Stmt
+	appendStatements map[string]*sql.Stmt
 }
 
 // Open opens the database at path and migrates it. If necessary it creates the file and

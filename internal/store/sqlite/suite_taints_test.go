@@ -52,7 +52,7 @@ var taintTests = []test{
 		one := taint.Label{Name: "private", Tool: "a:x"}
 		must(t, s.AddTaints(t.Context(), "ann", "old", []taint.Label{one}, start))
 		must(t, s.AddTaints(t.Context(), "ann", "at the edge", []taint.Label{one}, start.Add(time.Second)))
-		must(t, s.AddTaints(t.Context(), "bob", "new", []taint.Label{one}, start.Add(taint.Keep+time.Second)))
+		must(t, s.AddTaints(t.Context(), "bob", "new", []taint.Label{one}, start.Add(taint.Retention+time.Second)))
 		wantLabels(t, "gone", s, "ann", "old", time.Time{})
 		wantLabels(t, "kept", s, "ann", "at the edge", time.Time{}, one)
 	}},

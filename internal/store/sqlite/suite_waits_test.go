@@ -120,22 +120,22 @@ var waitTests = []test{
 		}
 		first := session.JournalEntry{Tool: "a:b", Hash: "1", Result: &toolroom.Result{Value: json.RawMessage(`{"big":12345678901234567890}`)}}
 		second := session.JournalEntry{Tool: "a:c", Hash: "2", Approval: "apr_1"}
-		must(t, s.KeepJournal(t.Context(), "call", head, []session.JournalEntry{first, second}))
-		must(t, s.KeepJournal(t.Context(), "other", head, []session.JournalEntry{second}))
-		third := session.JournalEntry{Tool: "a:d", Hash: "3", Unbegun: true}
+		must(t, s.SaveJournal(t.Context(), "call", head, []session.JournalEntry{first, second}))
+		must(t, s.SaveJournal(t.Context(), "other", head, []session.JournalEntry{second}))
+		third := session.JournalEntry{Tool: "a:d", Hash: "3", NotBegun: true}
 		second.Result = &toolroom.Result{Error: toolroom.Errorf(toolroom.CodeDenied, "no")}
-		must(t, s.KeepEntry(t.Context(), "call", 2, third))
-		must(t, s.KeepEntry(t.Context(), "call", 1, second)) // in place of what was there
+		must(t, s.SaveJournalEntry(t.Context(), "call", 2, third))
+		must(t, s.SaveJournalEntry(t.Context(), "call", 1, second)) // in place of what was there
 		wantJournal(t, d.open(t), "call", head, []session.JournalEntry{first, second, third})
 
-		must(t, s.KeepJournal(t.Context(), "call", head, []session.JournalEntry{third}))
+		must(t, s.SaveJournal(t.Context(), "call", head, []session.JournalEntry{third}))
 		wantJournal(t, s, "call", head, []session.JournalEntry{third})
 	}},
 	{"a journal is kept until its job has a result, and no longer", func(t *testing.T, d database) {
 		s := d.open(t)
 		for _, id := range []string{"ends", "stays"} {
 			must(t, s.CreateJob(t.Context(), newJob(id, start)))
-			must(t, s.KeepJournal(t.Context(), id, &session.JournalHead{Engine: "js"}, []session.JournalEntry{{Tool: "a:b"}}))
+			must(t, s.SaveJournal(t.Context(), id, &session.JournalHead{Engine: "js"}, []session.JournalEntry{{Tool: "a:b"}}))
 		}
 		j := takeJob(t, s, "ends", start)
 		must(t, s.FinishJob(t.Context(), "ends", j.Fence, &toolroom.Result{}, start))

@@ -18,7 +18,7 @@ func (s *Store) CreateToken(ctx context.Context, t *token.Token) error {
 		(id, name, hash, subject, groups, agent, provider, skill, tool_set, environment, created, expires, last_used, revoked)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.ID, t.Name, t.Hash, t.Subject, asJSON{t.Groups}, t.Agent, t.Provider, t.Skill, t.Set, t.Environment,
-		instant(t.Created), instant(t.Expires), instant(t.LastUsed), instant(t.Revoked))
+		nanosOf(t.Created), nanosOf(t.Expires), nanosOf(t.LastUsed), nanosOf(t.Revoked))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "token %s already exists", t.ID)
 	}
@@ -43,12 +43,12 @@ func (s *Store) Tokens(ctx context.Context) ([]*token.Token, error) {
 // RevokeToken implements [token.Store].
 func (s *Store) RevokeToken(ctx context.Context, id string, now time.Time) error {
 	const revoke = "UPDATE tokens SET revoked = iif(revoked = 0, ?, revoked) WHERE id = ?"
-	return s.change(ctx, "revoke a token", noToken(id), revoke, instant(now), id)
+	return s.change(ctx, "revoke a token", noToken(id), revoke, nanosOf(now), id)
 }
 
 // TouchToken implements [token.Store].
 func (s *Store) TouchToken(ctx context.Context, id string, now time.Time) error {
-	return s.exec(ctx, "record the use of a token", "UPDATE tokens SET last_used = ? WHERE id = ?", instant(now), id)
+	return s.exec(ctx, "record the use of a token", "UPDATE tokens SET last_used = ? WHERE id = ?", nanosOf(now), id)
 }
 
 func noToken(id string) error {
@@ -73,10 +73,10 @@ const keepEnded = 7 * 24 * time.Hour
 // EndSession implements [token.Store].
 func (s *Store) EndSession(ctx context.Context, id string, expires time.Time) error {
 	return s.write(ctx, "end a session of the page", func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM ended_sessions WHERE expires < ?", instant(time.Now().Add(-keepEnded))); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM ended_sessions WHERE expires < ?", nanosOf(time.Now().Add(-keepEnded))); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO ended_sessions (id, expires) VALUES (?, ?) ON CONFLICT DO NOTHING", id, instant(expires))
+		_, err := tx.ExecContext(ctx, "INSERT INTO ended_sessions (id, expires) VALUES (?, ?) ON CONFLICT DO NOTHING", id, nanosOf(expires))
 		return err
 	})
 }

@@ -43,7 +43,7 @@ func TestOnlyAFolderOfThisUserThatOthersCannotWriteToIsOurs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Ours(info); got != ours {
+		if got := IsOwnFolder(info); got != ours {
 			t.Errorf("Ours(%s) = %v", name, got)
 		}
 	}

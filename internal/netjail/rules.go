@@ -8,10 +8,10 @@ import (
 	"github.com/toolroom/toolroom/internal/restrict"
 )
 
-// Under returns a jail that also enforces the policy's rules about files, programs and
+// WithRules returns a jail that also enforces the policy's rules about files, programs and
 // hosts. A program that may use the machine's network has none but a proxy if there is a
 // rule about hosts.
-func (j Jail) Under(rules []toolroom.Effect, v restrict.View) (*Jail, error) {
+func (j Jail) WithRules(rules []toolroom.Effect, v restrict.View) (*Jail, error) {
 	binds, err := restrict.Plan(rules, v)
 	if err != nil {
 		return nil, err

@@ -15,9 +15,8 @@ import (
 // KeyBytes is the length of [Options.Key].
 const KeyBytes = 32
 
-// claims is the content of a link. Only a holder of the service's key can sign
-// one.
-type claims struct {
+// linkClaims is the signed content of a link. Only a holder of the service's key can sign it.
+type linkClaims struct {
 	Approval string    `json:"a"`
 	Expires  time.Time `json:"e"`
 	// Hook is the webhook that received the link.
@@ -26,11 +25,11 @@ type claims struct {
 
 // Link returns a token that lets its bearer answer a as a webhook's approver.
 func (s *Service) Link(a *toolroom.Approval, hook string) string {
-	return s.seal(claims{Approval: a.ID, Expires: a.Expires, Hook: hook})
+	return s.seal(linkClaims{Approval: a.ID, Expires: a.Expires, Hook: hook})
 }
 
 // OpenLink returns the approval of a token made by Link, and the name of the
-// webhook. The token answers once, see [Approval.Decide].
+// webhook. The token answers once, see [Decide].
 func (s *Service) OpenLink(ctx context.Context, token string) (a *toolroom.Approval, hook string, err error) {
 	c, err := s.open(token)
 	if err != nil {
@@ -40,15 +39,15 @@ func (s *Service) OpenLink(ctx context.Context, token string) (a *toolroom.Appro
 	return a, c.Hook, err
 }
 
-func (s *Service) seal(c claims) string {
+func (s *Service) seal(c linkClaims) string {
 	c.Expires = c.Expires.UTC()
 	// Encoding strings and a time cannot fail.
 	body, _ := json.Marshal(c)
 	return encode(body) + "." + encode(s.mac(body))
 }
 
-func (s *Service) open(token string) (claims, error) {
-	var c claims
+func (s *Service) open(token string) (linkClaims, error) {
+	var c linkClaims
 	text, sum, _ := strings.Cut(token, ".")
 	body, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
