@@ -24,6 +24,10 @@ func newExecutor(l Limits, now func() time.Time) executor {
 }
 
 func callSource(ctx context.Context, x *execution) (*source.Output, error) {
+	// The call may have waited since it was decided: for a slot, or for its next attempt.
+	if err := x.call.checkToken(); err != nil {
+		return &source.Output{Unsent: true}, err
+	}
 	x.attempts++
 	before := x.sent
 	if x.attempts > 1 {

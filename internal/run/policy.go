@@ -50,7 +50,7 @@ func (r *Runner) CheckToken(ctx context.Context, who toolroom.Identity) error {
 }
 
 // checkToken is [Runner.CheckToken] for the caller of this call. It is called before policy
-// decides, and after the call has waited for an answer.
+// decides, after the call has waited for an answer, and before each attempt of its tool.
 func (c *call) checkToken() error { return c.runner.CheckToken(c.ctx, c.request.Identity) }
 
 // judge asks the policy about the call, and sets the isolation in which it may run.

@@ -244,6 +244,63 @@ func TestAChainEndsWithItsToken(t *testing.T) {
 	in.wantCodes(t, "notes:tick", "", toolroom.CodeUnauthenticated, toolroom.CodeUnauthenticated)
 }
 
+// A call was decided while its token was valid, and waits for its turn or for another attempt.
+func TestACallThatWaitsDoesNotRunWithoutItsToken(t *testing.T) {
+	t.Parallel()
+	in := intrude(t, 0)
+	register := func(tool toolroom.Tool, do func(context.Context, command) (string, error)) {
+		if err := app.RegisterTool(in.room, tool, do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold := func() {
+		in.room.Run(t.Context(), toolroom.Call{Tool: "notes:single", Arguments: json.RawMessage(`{"command":"hold"}`)})
+	}
+	var ran atomic.Int64
+	register(toolroom.Tool{ID: toolroom.MustParseID("notes:single"), Description: "A tool of the test.", Concurrency: 1}, func(_ context.Context, c command) (string, error) {
+		if c.Command == "hold" {
+			in.began <- struct{}{}
+			<-in.stop
+		} else {
+			ran.Add(1)
+		}
+		return "done", nil
+	})
+	attempts := 0
+	register(toolroom.Tool{ID: toolroom.MustParseID("notes:flaky"), Description: "A tool of the test.", Hints: toolroom.Hints{ReadOnly: new(true)}}, func(_ context.Context, _ command) (string, error) {
+		if attempts++; attempts == 1 {
+			in.revoke(t)
+		}
+		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "down")
+		e.Retryable = true
+		return "", e
+	})
+	var work sync.WaitGroup
+	work.Go(hold)
+	<-in.began
+	var waited string
+	work.Go(func() {
+		_, waited = in.ask(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:single", "arguments": toolroom.Args{"command": "wait"}})
+	})
+	for deadline := time.Now().Add(30 * time.Second); in.room.Parts().Runner.Running() < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the second call does not wait")
+		}
+	}
+	_, again := in.ask(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:flaky", "arguments": toolroom.Args{"command": ""}})
+	wantEnd(t, again, "was revoked")
+	if attempts != 1 {
+		t.Errorf("the tool was tried %d times", attempts)
+	}
+	close(in.stop)
+	work.Wait()
+	wantEnd(t, waited, "was revoked")
+	if ran.Load() != 0 {
+		t.Error("the call that waited for its turn ran")
+	}
+	in.wantCodes(t, "notes:single", "", toolroom.CodeUnauthenticated)
+}
+
 func TestABackgroundCallIsNotBegunWithoutItsToken(t *testing.T) {
 	t.Parallel()
 	in := intrude(t, 0)
