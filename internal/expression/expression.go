@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
@@ -100,6 +101,16 @@ func (c *counter) Visit(*ast.Node) {
 // maxMessage bounds the error of an evaluation, in bytes: Expr quotes values.
 const maxMessage = 2 << 10
 
+// goNames replaces Go's names in the errors of Expr by those that a writer of an expression
+// knows.
+var goNames = strings.NewReplacer(
+	"cannot fetch ", "cannot read ",
+	"<nil>", "nil",
+	"map[string]interface {}", "object",
+	"[]interface {}", "list",
+	"float64", "number",
+)
+
 // Run evaluates the program for the values of its variables. It stops when the
 // meter is used up or ctx ends. The value nests at most [MaxDepth] deep, and
 // making JSON of it is paid for.
@@ -119,10 +130,11 @@ func (p *Program) Run(ctx context.Context, m *Meter, variables map[string]any) (
 		}
 	}
 	if err != nil {
-		if text := err.Error(); len(text) > maxMessage {
-			return nil, fmt.Errorf("%.*s…", maxMessage, text)
+		text := goNames.Replace(err.Error())
+		if len(text) > maxMessage {
+			text = fmt.Sprintf("%.*s…", maxMessage, text)
 		}
-		return nil, err
+		return nil, errors.New(text)
 	}
 	return v, nil
 }

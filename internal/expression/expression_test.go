@@ -233,3 +233,20 @@ func FuzzExpressions(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, text string) { _, _ = evaluate(text) })
 }
+
+func TestErrorsHaveNoTypesOfGo(t *testing.T) {
+	for text, want := range map[string]string{
+		"a.b.c":    "cannot read c from nil",
+		"a + 1":    "object + int",
+		"list + 1": "list + int",
+	} {
+		p, err := expression.Compile(text, expression.Any, "a", "list")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Run(t.Context(), new(expression.Meter), map[string]any{"a": map[string]any{}, "list": []any{}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
