@@ -53,6 +53,10 @@ func serve(t *testing.T) *service {
 		},
 	})
 	dog := gql.NewObject(gql.ObjectConfig{Name: "Dog", Fields: gql.Fields{"barks": {Type: gql.Boolean}}})
+	// Cats and birds have fields of like names that differ in their types.
+	cat := gql.NewObject(gql.ObjectConfig{Name: "Cat", Fields: gql.Fields{"name": {Type: gql.NewNonNull(gql.String)}, "lives": {Type: gql.Int}}})
+	bird := gql.NewObject(gql.ObjectConfig{Name: "Bird", Fields: gql.Fields{"name": {Type: gql.String}, "lives": {Type: gql.String}}})
+	pet := gql.NewUnion(gql.UnionConfig{Name: "Pet", Types: []*gql.Object{cat, bird}, ResolveType: func(gql.ResolveTypeParams) *gql.Object { return bird }})
 	either := gql.NewUnion(gql.UnionConfig{Name: "Either", Types: []*gql.Object{user, dog}, ResolveType: func(gql.ResolveTypeParams) *gql.Object { return dog }})
 	filter := gql.NewInputObject(gql.InputObjectConfig{Name: "Filter", Fields: gql.InputObjectConfigFieldMap{
 		"name": {Type: gql.String}, "role": {Type: role, DefaultValue: "GUEST"},
@@ -65,6 +69,7 @@ func serve(t *testing.T) *service {
 		"user":   {Type: user, Description: "Find a user.", Args: gql.FieldConfigArgument{"id": {Type: gql.NewNonNull(gql.ID)}}, Resolve: ann},
 		"users":  {Type: gql.NewList(user), Args: gql.FieldConfigArgument{"where": {Type: filter}}, Resolve: func(p gql.ResolveParams) (any, error) { return []any{}, s.save(p.Args) }},
 		"either": {Type: either, Resolve: func(gql.ResolveParams) (any, error) { return map[string]any{"barks": true}, nil }},
+		"pet":    {Type: pet, Resolve: func(gql.ResolveParams) (any, error) { return map[string]any{"name": "Tweety", "lives": "one"}, nil }},
 		"echo":   {Type: gql.String, Args: gql.FieldConfigArgument{"text": {Type: gql.String}}, Resolve: func(p gql.ResolveParams) (any, error) { return p.Args["text"], nil }},
 		"fails":  text(func(gql.ResolveParams) (any, error) { return nil, errors.New("the shelf is empty") }),
 		"wait": text(func(p gql.ResolveParams) (any, error) {
@@ -164,7 +169,7 @@ func TestAGraphQLServiceKeepsTheContractOfSources(t *testing.T) {
 func TestQueriesAndMutationsAreToolsWithSchemasAndHints(t *testing.T) {
 	shop := serve(t)
 	all := tools(t, open(t, graphql.Config{URL: shop.URL}))
-	if len(all) != 8 {
+	if len(all) != 9 {
 		t.Errorf("there are %d tools: %v", len(all), all)
 	}
 	if u := all["user"]; !u.Hints.IsReadOnly() || u.RepeatGuarantee() != toolroom.GuaranteeSafe || !strings.Contains(u.Description, "Find a user. Returns User") {
@@ -249,6 +254,16 @@ func TestArgumentsAreVariablesAndFieldsAreChecked(t *testing.T) {
 	}
 }
 
+// The default selection of a union is a valid query also if fields of its members have one name
+// and different types.
+func TestFieldsOfAUnionThatDifferGetNamesOfTheirOwn(t *testing.T) {
+	shop := serve(t)
+	out, err := call(t, open(t, graphql.Config{URL: shop.URL}), "pet", `{}`)
+	if err != nil || out.Failed || string(out.Value) != `{"Bird_lives":"one","Bird_name":"Tweety","__typename":"Bird"}` {
+		t.Errorf("%v, %+v, sent %s", err, out, shop.last())
+	}
+}
+
 func quote(text string) string {
 	quoted, _ := json.Marshal(text)
 	return string(quoted)
@@ -276,14 +291,16 @@ func TestAServiceThatIsNoneOrTooLargeIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
 		code   toolroom.Code
+		text   string
 	}{
-		"a page":            {"<html>", toolroom.CodeInvalidOutput},
-		"another API":       {`{"ok": true}`, toolroom.CodeInvalidOutput},
-		"no introspection":  {`{"errors": [{"message": "introspection is disabled"}]}`, toolroom.CodeUpstreamError},
-		"an empty schema":   {`{"data": {"__schema": {"types": []}}}`, toolroom.CodeUpstreamError},
-		"too many":          {huge, toolroom.CodeResourceLimit},
-		"types without end": {`{"data": {"__schema": {"queryType": {"name": "Q"}, "types": [{"name": "Q", "kind": "OBJECT", "fields": [{"name": "q", "args": [], "type": {"kind": "OBJECT", "name": "Q"}}]}]}}}`, ""},
-		"names that inject": {`{"data": {"__schema": {"queryType": {"name": "Q"}, "types": [{"name": "Q", "kind": "OBJECT", "fields": [{"name": "q } mutation { x", "args": [], "type": {"name": "Int"}}, {"name": "ok", "args": [], "type": {"name": "Int"}}]}]}}}`, ""},
+		"a page":            {"<html>", toolroom.CodeInvalidOutput, ""},
+		"another API":       {`{"ok": true}`, toolroom.CodeInvalidOutput, ""},
+		"no introspection":  {`{"errors": [{"message": "introspection is disabled"}]}`, toolroom.CodeUpstreamError, "introspection is disabled"},
+		"no data":           {`{"data": null, "errors": [{"message": "introspection is disabled"}]}`, toolroom.CodeUpstreamError, "introspection is disabled"},
+		"an empty schema":   {`{"data": {"__schema": {"types": []}}}`, toolroom.CodeUpstreamError, ""},
+		"too many":          {huge, toolroom.CodeResourceLimit, ""},
+		"types without end": {`{"data": {"__schema": {"queryType": {"name": "Q"}, "types": [{"name": "Q", "kind": "OBJECT", "fields": [{"name": "q", "args": [], "type": {"kind": "OBJECT", "name": "Q"}}]}]}}}`, "", ""},
+		"names that inject": {`{"data": {"__schema": {"queryType": {"name": "Q"}, "types": [{"name": "Q", "kind": "OBJECT", "fields": [{"name": "q } mutation { x", "args": [], "type": {"name": "Int"}}, {"name": "ok", "args": [], "type": {"name": "Int"}}]}]}}}`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -292,7 +309,7 @@ func TestAServiceThatIsNoneOrTooLargeIsRefused(t *testing.T) {
 			}))
 			defer web.Close()
 			list, err := open(t, graphql.Config{URL: web.URL}).Tools(t.Context())
-			if toolroom.CodeOf(err) != c.code && (c.code != "" || err != nil) {
+			if toolroom.CodeOf(err) != c.code && (c.code != "" || err != nil) || err != nil && !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v, %d tools", err, len(list))
 			}
 			if c.code == "" && len(list) != 1 {

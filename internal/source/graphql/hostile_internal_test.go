@@ -25,7 +25,7 @@ func TestTheSelectionOfAHostileSchemaIsBounded(t *testing.T) {
 		wide.Fields = append(wide.Fields, field{Name: fmt.Sprint("f", i), Type: typeRef{Name: "Other"}})
 	}
 	s.types["Wide"], s.types["Other"] = wide, &typeInfo{Kind: "OBJECT", Name: "Other", Fields: wide.Fields}
-	d := defaultBuilder{s, maxDefaults, maxSteps}
+	d := defaultBuilder{schema: s, fieldsLeft: maxDefaults, stepsLeft: maxSteps}
 	d.selectionOf("Wide", maxDepth, nil)
 	if d.stepsLeft < -2*maxDepth-10_000 {
 		t.Errorf("%d steps too many", -d.stepsLeft)

@@ -29,6 +29,10 @@ type defaultBuilder struct {
 	*schema
 	fieldsLeft int
 	stepsLeft  int // fields and types that are still looked at
+	// union are the types of the fields that the members of a union have so far; nil outside of
+	// a union. A response may not have a name for fields of several types, also if no object
+	// has them all.
+	union map[string]string
 }
 
 // selectionOf returns the selection without braces, or "" if the type has nothing to select.
@@ -38,17 +42,31 @@ func (d *defaultBuilder) selectionOf(name string, depth int, path []string) stri
 		return ""
 	}
 	path = append(slices.Clip(path), name)
+	union := d.union
+	d.union = nil // what is below has names of its own
 	var words []string
 	if t.Kind == "UNION" || t.Kind == "INTERFACE" {
 		words = append(words, "__typename")
 	}
 	if t.Kind == "UNION" {
+		fields := map[string]string{}
 		for _, member := range t.PossibleTypes[:min(len(t.PossibleTypes), maxUnionMember)] {
+			d.union = fields
 			if inner := d.selectionOf(member.Name, depth, path); inner != "" {
 				words = append(words, "... on "+member.Name+" { "+inner+" }")
 			}
 		}
+		d.union = nil
 		return strings.Join(words, " ")
+	}
+	alias := func(f field) string {
+		if other, taken := union[f.Name]; taken && other != f.Type.String() {
+			return name + "_" + f.Name + ": "
+		}
+		if union != nil {
+			union[f.Name] = f.Type.String()
+		}
+		return ""
 	}
 	for _, plain := range []bool{true, false} { // plain ones first, while there is room
 		for _, f := range t.Fields {
@@ -60,11 +78,11 @@ func (d *defaultBuilder) selectionOf(name string, depth int, path []string) stri
 			}
 			if plain {
 				d.fieldsLeft--
-				words = append(words, f.Name)
+				words = append(words, alias(f)+f.Name)
 				continue
 			}
 			if inner := d.selectionOf(f.Type.inner().Name, depth-1, path); inner != "" {
-				words = append(words, f.Name+" { "+inner+" }")
+				words = append(words, alias(f)+f.Name+" { "+inner+" }")
 			}
 		}
 	}
@@ -73,7 +91,7 @@ func (d *defaultBuilder) selectionOf(name string, depth int, path []string) stri
 
 // defaultSelection returns the default selection of a type; at least one field.
 func (s *schema) defaultSelection(name string, depth int) string {
-	d := defaultBuilder{s, maxDefaults, maxSteps}
+	d := defaultBuilder{schema: s, fieldsLeft: maxDefaults, stepsLeft: maxSteps}
 	if text := d.selectionOf(name, depth, []string{s.query, s.mutation}); text != "" {
 		return text
 	}

@@ -173,7 +173,7 @@ func (s *Source) introspect(ctx context.Context) (*schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
 	}
-	if len(a.Errors) > 0 && reply != nil && len(a.Data) == 0 {
+	if len(a.Errors) > 0 && reply != nil && (len(a.Data) == 0 || string(a.Data) == "null") {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the service refused the introspection: %s", a.errorText()).
 			WithHint("it must permit introspection, perhaps to a login only: set headers")
 	}
