@@ -401,6 +401,7 @@ func TestAFailureOfTheFormRunHasItsReason(t *testing.T) {
 		{`{"success": false, "result": {"got": {}}, "error": {"code": 7}}`, `{"code": 7}`},
 		{`{"success": false, "result": "it broke", "error": null}`, "it broke"},
 		{`{"success": false}`, "the service reports failure and gives no reason"},
+		{`{"success": false, "result": null, "error": null}`, "the service reports failure and gives no reason"},
 	} {
 		server := httptest.NewServer(respond(200, "application/json", test.answer))
 		defer server.Close()

@@ -334,7 +334,7 @@ func unwrap(output *source.Output) error {
 		} else {
 			reason = string(why)
 		}
-	} else if len(answer.Result) > 0 {
+	} else if len(answer.Result) > 0 && string(answer.Result) != "null" {
 		reason, _ = httpcall.ScalarText(answer.Result)
 	}
 	if reason != "" {
