@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -55,6 +56,9 @@ type Options struct {
 	// ProgressPeriod is the longest time for which a client that wants progress receives
 	// nothing about a running call; zero means 10 s.
 	ProgressPeriod time.Duration
+	// TokenPeriod is how often the server checks the token of a client that listens to
+	// notifications; zero means 15 s.
+	TokenPeriod time.Duration
 	// Ready, if not nil, is called before the first list and may block, so that an
 	// early client does not get the list of a room that is still starting.
 	Ready func(context.Context)
@@ -147,11 +151,47 @@ func (s *Server) capabilities() json.RawMessage {
 // HTTP returns the handler of the endpoint for clients of all revisions. The middleware of
 // package auth must wrap it: it checks Host and Origin, and knows when a token makes a
 // foreign Host harmless.
-func (s *Server) HTTP() http.Handler { return s.wire.HTTP() }
+func (s *Server) HTTP() http.Handler { return s.untilTokenEnds(s.wire.HTTP()) }
 
 // SSE returns the handler of the endpoint for clients that support only 2024-11-05: they read
 // one stream and post their messages to an address that it names.
-func (s *Server) SSE() http.Handler { return s.wire.SSE() }
+func (s *Server) SSE() http.Handler { return s.untilTokenEnds(s.wire.SSE()) }
+
+// defaultTokenPeriod is the default of Options.TokenPeriod.
+const defaultTokenPeriod = 15 * time.Second
+
+// untilTokenEnds returns a handler that ends a stream of notifications once the token of its
+// caller was revoked or has expired. Other responses end with their calls.
+func (s *Server) untilTokenEnds(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := s.o.Identity(r.Context())
+		// The header has been compared with the body before the request is served.
+		if who.Token == "" || r.Method != http.MethodGet && r.Header.Get("Mcp-Method") != "subscriptions/listen" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		var watch sync.WaitGroup
+		watch.Go(func() {
+			tick := time.NewTicker(cmp.Or(s.o.TokenPeriod, defaultTokenPeriod))
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					return
+				}
+				// If the token cannot be checked now, it counts as valid.
+				if toolroom.CodeOf(s.o.Runner.CheckToken(ctx, who)) == toolroom.CodeUnauthenticated {
+					cancel()
+				}
+			}
+		})
+		defer watch.Wait()
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
 
 // Stdio serves one client on a pair of streams until the client disconnects or ctx ends, and
 // closes the streams.

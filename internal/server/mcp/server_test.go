@@ -50,8 +50,11 @@ type fixture struct {
 	deleted   atomic.Int64
 }
 
-// subjectHeader says who calls, in place of a token.
-const subjectHeader = "X-Test-Subject"
+// subjectHeader says who calls, in place of a token, and tokenHeader is the id of the token.
+const (
+	subjectHeader = "X-Test-Subject"
+	tokenHeader   = "X-Test-Token"
+)
 
 type identityKey struct{}
 
@@ -128,7 +131,7 @@ func serveWith(t *testing.T, expose mcpserver.Exposure, approvals approval.Optio
 	handler.Handle("/", s.HTTP())
 	handler.Handle("/sse", s.SSE())
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := toolroom.Identity{Subject: r.Header.Get(subjectHeader), Agent: r.Header.Get("Agent")}
+		who := toolroom.Identity{Subject: r.Header.Get(subjectHeader), Agent: r.Header.Get("Agent"), Token: r.Header.Get(tokenHeader)}
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, who)))
 	}))
 	f.url = h.URL

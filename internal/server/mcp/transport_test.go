@@ -8,9 +8,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -149,5 +153,83 @@ func TestARequestWithoutASessionIsToldToBeginOne(t *testing.T) {
 		if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), `"code":-32600`) || !strings.Contains(string(text), `"id":7`) || !strings.Contains(string(text), "send initialize first") {
 			t.Errorf("%s: %s %s", version, res.Status, text)
 		}
+	}
+}
+
+// endingTokens takes all tokens to be valid until revoked is closed.
+type endingTokens struct{ revoked chan struct{} }
+
+func (e endingTokens) Check(context.Context, string) error {
+	select {
+	case <-e.revoked:
+		return toolroom.Errorf(toolroom.CodeUnauthenticated, "the token was revoked")
+	default:
+		return nil
+	}
+}
+
+func TestAStreamOfNotificationsEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	f := serveWith(t, direct(t), approval.Options{}, func(o *mcpserver.Options) { o.TokenPeriod = 10 * time.Millisecond })
+	tokens := endingTokens{make(chan struct{})}
+	f.runner.Tokens = tokens
+	open := func(method, path, body string, headers map[string]string) *http.Response {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		t.Cleanup(cancel)
+		req, err := http.NewRequestWithContext(ctx, method, f.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		for name, v := range headers {
+			req.Header.Set(name, v)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp, err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp
+	}
+	session := open(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`, nil).Header.Get("Mcp-Session-Id")
+	listen := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},
+		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	token := func(headers map[string]string) map[string]string { headers[tokenHeader] = "t1"; return headers }
+	streams := map[string]*http.Response{
+		"of a session":   open(http.MethodGet, "", "", token(map[string]string{"Mcp-Session-Id": session})),
+		"of a request":   open(http.MethodPost, "", listen, token(map[string]string{"MCP-Protocol-Version": modern, "Mcp-Method": "subscriptions/listen"})),
+		"of old clients": open(http.MethodGet, "/sse", "", token(map[string]string{})),
+	}
+	lasting := open(http.MethodGet, "/sse", "", nil) // of a caller without a token
+	time.Sleep(50 * time.Millisecond)
+	for name, stream := range streams {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, stream.Body)
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			t.Errorf("the stream %s ends while its token is valid: %v", name, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		defer func() {
+			if err := <-ended; err != nil {
+				t.Errorf("the stream %s does not end with its token: %v", name, err)
+			}
+		}()
+	}
+	close(tokens.revoked)
+	gone := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, lasting.Body)
+		gone <- err
+	}()
+	select {
+	case err := <-gone:
+		t.Errorf("the stream of a caller without a token ends: %v", err)
+	case <-time.After(100 * time.Millisecond):
 	}
 }
