@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -94,8 +95,9 @@ func checkDenials(list []*denial, call *Context) (toolroom.PolicyStep, bool) {
 }
 
 // searchableTexts returns the texts against which a pattern for arguments is matched: the
-// arguments as JSON, every string in them, every list of strings as one line, and each of these
-// normalized.
+// arguments as JSON, every string and number in them, every list of strings as one line, and each
+// of these normalized. Numbers are matched as they are written and in their shortest form: 2.0 and
+// 2e0 also as 2, because that is what a tool may get.
 func searchableTexts(args any) []string {
 	var forms []string
 	add := func(text string) {
@@ -104,8 +106,14 @@ func searchableTexts(args any) []string {
 			forms = append(forms, p)
 		}
 	}
+	canonical := func(written []byte) {
+		if shortest, err := jsonx.Canonical(written); err == nil && !bytes.Equal(shortest, written) {
+			add(string(shortest))
+		}
+	}
 	if whole, err := jsonx.Marshal(args); err == nil {
 		add(string(whole))
+		canonical(whole)
 	}
 	var walk func(any)
 	walk = func(v any) {
@@ -114,6 +122,7 @@ func searchableTexts(args any) []string {
 			add(v)
 		case json.Number:
 			add(v.String())
+			canonical([]byte(v))
 		case map[string]any:
 			for key, value := range v {
 				add(key)

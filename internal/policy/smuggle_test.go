@@ -17,6 +17,8 @@ func TestNoSpellingOfArgumentsGetsRoundTheDenylist(t *testing.T) {
 	p := compile(t, Config{Denylist: []Denial{
 		{Tool: "shell.exec", ArgsPattern: `git push`, Reason: "ask first"},
 		{Tool: "shell.exec", ArgsPattern: `"force":true`},
+		{Tool: "shell.exec", ArgsPattern: `"port":22[,}]`},
+		{Tool: "shell.exec", ArgsPattern: `^1025$`},
 	}})
 	shell := tool("shell:exec")
 	for name, text := range map[string]string{
@@ -37,6 +39,9 @@ func TestNoSpellingOfArgumentsGetsRoundTheDenylist(t *testing.T) {
 		"deep within":                 `{"a":{"b":[{"c":"x; git push"}]}}`,
 		"as a name":                   `{"git push":1}`,
 		"in the whole":                `{ "force" : true }`,
+		"a number with a fraction":    `{"port":22.0}`,
+		"a number with an exponent":   `{"a":[{"port":2.2E1,"z":1}]}`,
+		"a number alone":              `{"a":[102.50e1]}`,
 		"a name twice":                `{"command":"ls","command":"git push"}`,
 		"a name in other case":        `{"command":"ls","Command":"x"}`,
 		"no object":                   `["ls"]`,
@@ -46,7 +51,7 @@ func TestNoSpellingOfArgumentsGetsRoundTheDenylist(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	for _, text := range []string{`{"command":"git status"}`, `{"command":"gitpush"}`, `{"force":"true"}`, `{}`} {
+	for _, text := range []string{`{"command":"git status"}`, `{"command":"gitpush"}`, `{"force":"true"}`, `{"port":22.5}`, `{}`} {
 		if got := decideCall(p, shell, toolroom.Identity{}, arguments(text)); got.Effect != toolroom.VerdictAllow {
 			t.Errorf("%s: %+v", text, got)
 		}
