@@ -40,8 +40,8 @@ func newFlow(t *testing.T, config string) flow {
 	}
 }
 
-// ask makes a request and returns its answer, which must have the status.
-func (f flow) ask(status int, method, path, body string) map[string]any {
+// request makes a request and returns its answer, which must have the status.
+func (f flow) request(status int, method, path, body string) map[string]any {
 	f.t.Helper()
 	req, err := http.NewRequestWithContext(f.t.Context(), method, f.base+"/compat/toolflow"+path, strings.NewReader(body))
 	if err != nil {
@@ -71,7 +71,7 @@ func (f flow) ask(status int, method, path, body string) map[string]any {
 // want asks and compares the answer's members at the given places, such as items.0.id.
 func (f flow) want(status int, method, path, body string, want map[string]any) map[string]any {
 	f.t.Helper()
-	out := f.ask(status, method, path, body)
+	out := f.request(status, method, path, body)
 	for at, value := range want {
 		if got := member(out, at); fmt.Sprint(got) != fmt.Sprint(value) {
 			f.t.Errorf("%s %s: %s is %v, want %v, in %v", method, path, at, got, value, out)
@@ -98,11 +98,11 @@ func member(v any, path string) any {
 	return v
 }
 
-// ended waits for the end of an execution, as the page does.
-func (f flow) ended(id string) map[string]any {
+// waitForEnd waits for the end of an execution, as the page does.
+func (f flow) waitForEnd(id string) map[string]any {
 	f.t.Helper()
 	for {
-		out := f.ask(200, "GET", "/api/admin/executions/"+id, "")
+		out := f.request(200, "GET", "/api/admin/executions/"+id, "")
 		if s := out["status"]; s != "pending" && s != "running" {
 			return out
 		}
@@ -129,7 +129,7 @@ func TestThePageAndBridgeOfToolFlowWork(t *testing.T) {
 	f.want(200, "GET", admin+"/talk", "", map[string]any{"id": "talk", "name": "Talk", "description": "Says it again."})
 	f.want(200, "GET", admin+"/talk/versions", "", map[string]any{"items": []any{}})
 	f.want(400, "POST", admin+"/talk/versions", `{}`, map[string]any{"error": "code is required"})
-	if got := f.ask(400, "POST", admin+"/talk/versions", `{"code": "def main(:\n"}`)["error"]; !strings.Contains(fmt.Sprint(got), "SyntaxError") {
+	if got := f.request(400, "POST", admin+"/talk/versions", `{"code": "def main(:\n"}`)["error"]; !strings.Contains(fmt.Sprint(got), "SyntaxError") {
 		t.Errorf("code that does not parse: %v", got)
 	}
 	f.want(400, "POST", admin+"/talk/versions", `{"code": "import json\ndef other(a):\n    return 1\n", "entry_point": "run"}`, map[string]any{"error": "the code does not define its entry point run; it defines other: correct entry_point, or define that function"})
@@ -141,7 +141,7 @@ func TestThePageAndBridgeOfToolFlowWork(t *testing.T) {
 
 	// It is tried.
 	run := f.want(201, "POST", admin+"/talk/run-test", `{"arguments": {"message": "hi"}, "version": 1}`, map[string]any{"tool_id": "talk", "version": 1, "status": "pending", "target_env": "test"})
-	ended := f.ended(fmt.Sprint(run["execution_id"]))
+	ended := f.waitForEnd(fmt.Sprint(run["execution_id"]))
 	for at, want := range map[string]any{"status": "success", "output.echo": "hi", "output.executor": "toolroom", "input.message": "hi", "target_env": "test", "error": nil, "logs.0.message": "said hi"} {
 		if got := member(ended, at); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("the execution's %s is %v, want %v, in %v", at, got, want, ended)
@@ -212,8 +212,8 @@ func TestAFunctionThatIsEditedInThePageKeepsItsParameters(t *testing.T) {
 	f.w.serve("twice.py", "def twice(x: int) -> int:\n    return x * 2\n\ndef other() -> int:\n    return 1\n")
 	const edit = `{"code": "def twice(x: int) -> int:\n    return x * 4\n\ndef other() -> int:\n    return 1\n", "entry_point": "twice", "message": "four", "schema": {"type": "object"}, "config": {}}`
 	f.want(201, "POST", "/api/admin/tools/twice/versions", edit, map[string]any{"version": 2, "entry_point": "twice", "schema.properties.x.type": "integer"})
-	ran := f.ask(201, "POST", "/api/admin/tools/twice/run-test", `{"arguments": {"x": 21}, "version": 2}`)
-	if got := f.ended(ran["execution_id"].(string)); got["status"] != "success" || fmt.Sprint(got["output"]) != "84" {
+	ran := f.request(201, "POST", "/api/admin/tools/twice/run-test", `{"arguments": {"x": 21}, "version": 2}`)
+	if got := f.waitForEnd(ran["execution_id"].(string)); got["status"] != "success" || fmt.Sprint(got["output"]) != "84" {
 		t.Errorf("%v", got)
 	}
 	f.want(400, "POST", "/api/admin/tools/twice/versions", `{"code": "def other() -> int:\n    return 1\n", "entry_point": "twice"}`, map[string]any{"error": "the code no longer has this tool"})

@@ -17,8 +17,8 @@ import (
 	"github.com/toolroom/toolroom/internal/release"
 )
 
-// buildable is a workshop that may build packages, within small limits.
-func buildable(t *testing.T, limits string, packages ...string) workshop {
+// newBuildWorkshop returns a workshop that may build packages, within small limits.
+func newBuildWorkshop(t *testing.T, limits string, packages ...string) workshop {
 	t.Helper()
 	return newWorkshop(t, buildConfig(limits, packages...), pathWithUV(t))
 }
@@ -39,7 +39,7 @@ func sdist(t *testing.T, folder, name, backend string) {
 	archive := tar.NewWriter(z)
 	files := map[string]string{
 		"pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n",
-		"backend.py":     strings.ReplaceAll(backendOfOurs, "NAME", name) + backend,
+		"backend.py":     strings.ReplaceAll(customBackend, "NAME", name) + backend,
 		// Without static metadata: locking would have to run the backend.
 		"PKG-INFO": "Metadata-Version: 1.0\nName: " + name + "\nVersion: 1.0\n",
 	}
@@ -58,7 +58,7 @@ func sdist(t *testing.T, folder, name, backend string) {
 	}
 }
 
-const backendOfOurs = `
+const customBackend = `
 import os, socket, subprocess, sys, time, zipfile
 
 def build(folder, name="NAME", said="NAME", requires=(), **members):
@@ -76,19 +76,19 @@ def build_wheel(folder, settings=None, metadata=None):
     return build(folder)
 `
 
-func pushBuilt(w workshop, folder, requirement string) ([]release.Pushed, error) {
+func pushRequirement(w workshop, folder, requirement string) ([]release.Pushed, error) {
 	w.t.Helper()
 	return pushWith(w.t, w.App, "# /// script\n# dependencies = [\""+requirement+"\"]\n# ///\nimport "+requirement+"\n\ndef a() -> int:\n    return "+requirement+".answer()\n", folder)
 }
 
 func TestASourceDistributionIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
 	t.Parallel()
-	w := buildable(t, "", "pypi:ours", "pypi:inner", "pypi:absent")
+	w := newBuildWorkshop(t, "", "pypi:ours", "pypi:inner", "pypi:absent")
 	folder := t.TempDir()
 	// The first needs the second, which only its wheel says; both must be built.
 	sdist(t, folder, "ours", "\ndef attack(): pass\ndef build_wheel(folder, settings=None, metadata=None): return build(folder, requires=['inner>=1'])\n")
 	sdist(t, folder, "inner", "\ndef attack(): pass\n")
-	pushed, err := pushBuilt(w, folder, "ours")
+	pushed, err := pushRequirement(w, folder, "ours")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestASourceDistributionIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
 	if got, err := w.Receipt(t.Context(), r.Call); err != nil || got.Release == nil || !slices.Equal(got.Release.Built, spec.Built) {
 		t.Errorf("the receipt: %+v %v", got, err)
 	}
-	if again, err := pushBuilt(w, folder, "ours"); err != nil || again[0].Created {
+	if again, err := pushRequirement(w, folder, "ours"); err != nil || again[0].Created {
 		t.Errorf("pushed again: %+v %v", again, err)
 	}
 	// What is gone is built again, from the same source distribution, and compared.
@@ -123,24 +123,24 @@ func TestASourceDistributionIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
 
 func TestASourceDistributionThatTheConfigDoesNotNameIsRefused(t *testing.T) {
 	t.Parallel()
-	w := buildable(t, "", "pypi:other", "npm:ours")
+	w := newBuildWorkshop(t, "", "pypi:other", "npm:ours")
 	folder := t.TempDir()
 	sdist(t, folder, "ours", "\ndef attack(): pass\n")
-	_, err := pushBuilt(w, folder, "ours")
+	_, err := pushRequirement(w, folder, "ours")
 	if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(toolroom.AsError(err).Hint, `releases: {packages: {build: ["pypi:ours"]}}`) {
 		t.Errorf("%v", toolroom.AsError(err))
 	}
 	// What a named package needs is not thereby allowed.
 	sdist(t, folder, "other", "\ndef attack(): pass\ndef build_wheel(folder, settings=None, metadata=None): return build(folder, requires=['ours'])\n")
-	if _, err := pushBuilt(w, folder, "other"); !strings.Contains(fmt.Sprint(err), "ours") || toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+	if _, err := pushRequirement(w, folder, "other"); !strings.Contains(fmt.Sprint(err), "ours") || toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
 		t.Errorf("its dependency: %v", err)
 	}
 }
 
 func TestABuildReachesNothingAndItsResultIsNotTrusted(t *testing.T) {
 	t.Parallel()
-	secret, outside, host, port := bait(t)
-	w := buildable(t, "disk: 33554432", "pypi:evil")
+	secret, outside, host, port := forbiddenTargets(t)
+	w := newBuildWorkshop(t, "disk: 33554432", "pypi:evil")
 	for name, c := range map[string]struct {
 		backend string
 		code    toolroom.Code
@@ -165,7 +165,7 @@ func TestABuildReachesNothingAndItsResultIsNotTrusted(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		sdist(t, folder, "evil", "\n"+c.backend+"\n")
-		_, err := pushBuilt(w, folder, "evil")
+		_, err := pushRequirement(w, folder, "evil")
 		if toolroom.CodeOf(err) != c.code || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%s: %s %v", name, toolroom.CodeOf(err), err)
 		}
@@ -180,19 +180,19 @@ func TestABuildReachesNothingAndItsResultIsNotTrusted(t *testing.T) {
 
 func TestABuildEndsWithEverythingThatItStarted(t *testing.T) {
 	t.Parallel()
-	w, short := buildable(t, "", "pypi:forks"), buildable(t, "timeout: 3s", "pypi:endless")
+	w, short := newBuildWorkshop(t, "", "pypi:forks"), newBuildWorkshop(t, "timeout: 3s", "pypi:endless")
 	folder := t.TempDir()
 	const mark = "86413.2718"
 	sdist(t, folder, "forks", "\ndef attack(): subprocess.Popen(['sleep', '"+mark+"'], start_new_session=True)\n")
 	sdist(t, folder, "endless", "\ndef attack():\n    subprocess.Popen(['sleep', '"+mark+"'], start_new_session=True)\n    while True: pass\n")
-	if _, err := pushBuilt(w, folder, "forks"); err != nil {
+	if _, err := pushRequirement(w, folder, "forks"); err != nil {
 		t.Error(err)
 	}
-	if _, err := pushBuilt(short, folder, "endless"); toolroom.CodeOf(err) != toolroom.CodeTimeout || !strings.Contains(fmt.Sprint(err), "the build of endless 1.0 did not end within 3s") {
+	if _, err := pushRequirement(short, folder, "endless"); toolroom.CodeOf(err) != toolroom.CodeTimeout || !strings.Contains(fmt.Sprint(err), "the build of endless 1.0 did not end within 3s") {
 		t.Error(err)
 	}
-	least := buildable(t, "timeout: 500us", "pypi:endless") // less than the least limit of a sandbox
-	if _, err := pushBuilt(least, folder, "endless"); toolroom.CodeOf(err) != toolroom.CodeTimeout {
+	least := newBuildWorkshop(t, "timeout: 500us", "pypi:endless") // less than the least limit of a sandbox
+	if _, err := pushRequirement(least, folder, "endless"); toolroom.CodeOf(err) != toolroom.CodeTimeout {
 		t.Error(err)
 	}
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -219,15 +219,15 @@ func TestNothingIsBuiltWithoutTheSandbox(t *testing.T) {
 	t.Cleanup(func() { bare.Close() })
 	folder := t.TempDir()
 	sdist(t, folder, "ours", "\ndef attack(): pass\n")
-	if _, err := pushBuilt(workshop{bare, t}, folder, "ours"); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(fmt.Sprint(err), "nothing was built") {
+	if _, err := pushRequirement(workshop{bare, t}, folder, "ours"); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(fmt.Sprint(err), "nothing was built") {
 		t.Error(err)
 	}
 }
 
 func TestASourceDistributionOfTheIndexIsBuilt(t *testing.T) {
 	t.Parallel()
-	needIndexes(t)
-	w := buildable(t, "", "pypi:docopt")
+	requireIndexes(t)
+	w := newBuildWorkshop(t, "", "pypi:docopt")
 	pushed, err := pushWith(t, w.App, "# /// script\n# dependencies = [\"docopt==0.6.2\"]\n# ///\nimport docopt\n\ndef a(line: str) -> dict:\n    return dict(docopt.docopt('Usage: x [--all]', line.split()))\n", "")
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestASourceDistributionOfTheIndexIsBuilt(t *testing.T) {
 
 func TestAnInstallScriptRunsInASandboxIfTheConfigNamesIt(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	w := newWorkshop(t, buildConfig("", "npm:scripted"))
 	tarballs := t.TempDir()
 	tarball(t, tarballs, "scripted", map[string]string{
@@ -292,7 +292,7 @@ func TestAnInstallScriptRunsInASandboxIfTheConfigNamesIt(t *testing.T) {
 // npm builds native code without a script of the package's own, and registries do not tell of it.
 func TestNativeCodeIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	for _, needed := range []string{"/usr/include/node/node_api.h", "/usr/bin/make", "/usr/bin/cc", "/usr/bin/c++"} {
 		if _, err := os.Stat(needed); err != nil {
 			if os.Getenv("CI") == "true" {
@@ -340,7 +340,7 @@ func TestNativeCodeIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
 
 func TestWhatNPMLeavesOutNeedsNoInstallScript(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	tarballs := t.TempDir()
 	tarball(t, tarballs, "plain", map[string]string{"package.json": `{"name":"plain","version":"1.0.0","optionalDependencies":{"unfit":"1"}}`, "index.js": "exports.x = 42\n"})
 	tarball(t, tarballs, "unfit", map[string]string{"package.json": `{"name":"unfit","version":"1.0.0","engines":{"node":">=9999"},"scripts":{"install":"exit 1"}}`})
@@ -354,8 +354,8 @@ func TestWhatNPMLeavesOutNeedsNoInstallScript(t *testing.T) {
 
 func TestAnInstallScriptReachesNothing(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
-	secret, outside, host, port := bait(t)
+	requireNPM(t)
+	secret, outside, host, port := forbiddenTargets(t)
 	w := newWorkshop(t, buildConfig("disk: 33554432", "npm:evil"))
 	endless := newWorkshop(t, buildConfig("timeout: 5s", "npm:evil"))
 	for name, c := range map[string]struct {
@@ -389,8 +389,8 @@ func TestAnInstallScriptReachesNothing(t *testing.T) {
 
 func TestAnInstallScriptOfTheRegistryRuns(t *testing.T) {
 	t.Parallel()
-	needIndexes(t)
-	needNPM(t)
+	requireIndexes(t)
+	requireNPM(t)
 	w := newWorkshop(t, buildConfig("", "npm:esbuild"))
 	pushed, err := pushFiles(w, map[string]string{"b.ts": "// toolroom:\n//   dependencies: [esbuild@0.25.12]\nimport * as esbuild from 'esbuild'\n/** B. */\nexport async function b(code: string): Promise<string> { return (await esbuild.transform(code, {loader: 'ts'})).code }\n"}, "b.ts", "")
 	if err != nil {
@@ -411,9 +411,9 @@ func TestAnInstallScriptOfTheRegistryRuns(t *testing.T) {
 	w.wantValue("fn:b", `{"code":"let x: number = 1"}`, `"let x = 1;\n"`)
 }
 
-// bait returns what a build must not reach: a file of this machine, a place to write, and a
+// forbiddenTargets returns what a build must not reach: a file of this machine, a path to write to, and a
 // listener. The environment has a secret, which TestMain sets.
-func bait(t *testing.T) (secret, outside, host, port string) {
+func forbiddenTargets(t *testing.T) (secret, outside, host, port string) {
 	t.Helper()
 	secret = filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("of the host"), 0o644); err != nil {

@@ -29,14 +29,14 @@ func toolThatImports(name string) string {
 	return "// toolroom:\n//   dependencies: [\"" + name + "\"]\nimport * as p from 'p'\n/** B.\n * @returns {number} */\nexport function b() { return p.x }\n"
 }
 
-const madeByScript = `{"name":"scripted","version":"1.0.0","scripts":{"postinstall":"node make.js"}}`
+const scriptedPackageJSON = `{"name":"scripted","version":"1.0.0","scripts":{"postinstall":"node make.js"}}`
 
 func TestAnInstallScriptOfARenamedPackageRuns(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	w := newWorkshop(t, buildConfig("", "npm:scripted"))
 	tarballs := t.TempDir()
-	tarball(t, tarballs, "scripted", map[string]string{"package.json": madeByScript, "index.js": "exports.x = 1\n", "make.js": "require('fs').writeFileSync('index.js', 'exports.x = 42')\n"})
+	tarball(t, tarballs, "scripted", map[string]string{"package.json": scriptedPackageJSON, "index.js": "exports.x = 1\n", "make.js": "require('fs').writeFileSync('index.js', 'exports.x = 42')\n"})
 	pushed, err := pushFiles(w, map[string]string{"b.js": toolThatImports("p@npm:scripted@1.0.0")}, "b.js", tarballs)
 	if err != nil {
 		t.Fatal(err)
@@ -53,11 +53,11 @@ func TestAnInstallScriptOfARenamedPackageRuns(t *testing.T) {
 // An author writes the lock, which says of any file that it is a package that may be built.
 func TestALockCannotPassAFileForAPackageThatMayBeBuilt(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	w := newWorkshop(t, buildConfig("", "npm:scripted"))
 	tarballs, elsewhere := t.TempDir(), t.TempDir()
-	tarball(t, tarballs, "scripted", map[string]string{"package.json": madeByScript, "index.js": "exports.x = 1\n", "make.js": ""})
-	tarball(t, elsewhere, "scripted", map[string]string{"package.json": madeByScript, "index.js": "exports.x = 1\n", "make.js": "require('fs').writeFileSync('index.js', 'exports.x = 666')\n"})
+	tarball(t, tarballs, "scripted", map[string]string{"package.json": scriptedPackageJSON, "index.js": "exports.x = 1\n", "make.js": ""})
+	tarball(t, elsewhere, "scripted", map[string]string{"package.json": scriptedPackageJSON, "index.js": "exports.x = 1\n", "make.js": "require('fs').writeFileSync('index.js', 'exports.x = 666')\n"})
 	server := httptest.NewServer(http.FileServer(http.Dir(elsewhere)))
 	defer server.Close()
 	lock := fmt.Sprintf(`{"lockfileVersion":3,"packages":{"":{"name":"tool","version":"0.0.0","dependencies":{"p":"npm:scripted@1.0.0"}},
@@ -72,7 +72,7 @@ func TestALockCannotPassAFileForAPackageThatMayBeBuilt(t *testing.T) {
 // of the list: another tool may have the same.
 func TestALockCannotHideAPackage(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	folder := t.TempDir()
 	tarball(t, folder, "p", map[string]string{"package.json": `{"name":"p","version":"1.0.0"}`, "index.js": "exports.x = 1; try { exports.x = require('q').x } catch {}\n"})
 	tarball(t, folder, "q", map[string]string{"package.json": `{"name":"q","version":"1.0.0"}`, "index.js": "exports.x = 666\n"})

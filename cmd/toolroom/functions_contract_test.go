@@ -63,8 +63,8 @@ func workshopIn(t *testing.T, home, config string, variables ...string) workshop
 	return workshop{r, t}
 }
 
-// guest builds what runs in sandboxes, which starts in a tenth of the time of the test binary,
-// and is what people run.
+// guest builds toolroom-guest, which starts in a tenth of the time of the test binary,
+// and which people run.
 var guest = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(compiled(), "toolroom-guest")
 	return path, enginetest.BuildGuest(path)
@@ -366,7 +366,7 @@ func TestAFailureIsAnErrorThatNamesItsCauseAndNeverAStuckCall(t *testing.T) {
 	}
 }
 
-// The tool keeps its secret in every place that it finds, and looks for the secrets of
+// The tool stores its secret in every place that it finds, and looks for the secrets of
 // others in all of them.
 const leakSource = `
 import builtins, glob, json, os, sys, tempfile, threading, time

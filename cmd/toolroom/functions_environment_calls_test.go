@@ -10,7 +10,7 @@ import (
 
 func TestAnIdempotencyKeyOfOneEnvironmentIsNotReplayedInAnother(t *testing.T) {
 	t.Parallel()
-	w := newStaged(t)
+	w := newStagedWorkshop(t)
 	in := func(environment string) *toolroom.Result {
 		return w.Run(t.Context(), toolroom.Call{Tool: "fn:speak", Arguments: json.RawMessage(`{}`), Environment: environment, IdempotencyKey: "k1"})
 	}
@@ -33,7 +33,7 @@ func TestAnApprovalOfOneEnvironmentDoesNotServeAnother(t *testing.T) {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
 			w := newWorkshop(t, "tools: {confirm: ['fn.*']}\n")
-			if _, err := w.push("speak.py", speak("moo", "old")); err != nil {
+			if _, err := w.push("speak.py", speakSource("moo", "old")); err != nil {
 				t.Fatal(err)
 			}
 			w.release("fn:speak", release.Prod, 1)

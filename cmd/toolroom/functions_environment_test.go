@@ -40,15 +40,15 @@ func (w workshop) listen() webClient {
 	}
 }
 
-// with returns a client that also sends a header, unless its value is empty.
-func (c webClient) with(name, value string) webClient {
+// withHeader returns a client that also sends a header, unless its value is empty.
+func (c webClient) withHeader(name, value string) webClient {
 	if value != "" {
 		c.headers = append(append([]string(nil), c.headers...), name, value)
 	}
 	return c
 }
 
-func (c webClient) ask(method, path, body string) (status int, text string, header http.Header) {
+func (c webClient) request(method, path, body string) (status int, text string, header http.Header) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, strings.NewReader(body))
 	if err != nil {
@@ -78,12 +78,12 @@ func (c webClient) ask(method, path, body string) (status int, text string, head
 // mcp sends MCP requests in one session and returns the last answer.
 func (c webClient) mcp(requests ...string) string {
 	c.t.Helper()
-	_, _, header := c.ask("POST", "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
-	c = c.with("Mcp-Session-Id", header.Get("Mcp-Session-Id")).with("Mcp-Protocol-Version", "2025-11-25")
-	c.ask("POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	_, _, header := c.request("POST", "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	c = c.withHeader("Mcp-Session-Id", header.Get("Mcp-Session-Id")).withHeader("Mcp-Protocol-Version", "2025-11-25")
+	c.request("POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	answer := ""
 	for _, r := range requests {
-		_, answer, _ = c.ask("POST", "/mcp", `{"jsonrpc":"2.0","id":1,`+r+`}`)
+		_, answer, _ = c.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,`+r+`}`)
 	}
 	return answer
 }
@@ -104,17 +104,17 @@ func (w workshop) token(o token.Options) string {
 	return text
 }
 
-// speak is a function whose versions differ in what they say, in text and schema.
-func speak(says, parameter string) string {
+// speakSource returns the code of a function whose versions differ in their text and schema.
+func speakSource(says, parameter string) string {
 	return "def speak(" + parameter + ": str = '') -> str:\n    \"\"\"Says " + says + ".\"\"\"\n    return '" + says + "'\n"
 }
 
-// newStaged returns a room in which prod serves version 1 of fn:speak and test version 2;
+// newStagedWorkshop returns a room in which prod serves version 1 of fn:speak and test version 2;
 // fn:later is only released to test, and version 3 of fn:speak never was.
-func newStaged(t *testing.T) workshop {
+func newStagedWorkshop(t *testing.T) workshop {
 	t.Helper()
 	w := newWorkshop(t, "expose: {mode: search}\nbuiltin: {cron: {}}\n")
-	for _, source := range []string{speak("moo", "old"), speak("woof", "fresh"), speak("miaow", "never")} {
+	for _, source := range []string{speakSource("moo", "old"), speakSource("woof", "fresh"), speakSource("miaow", "never")} {
 		if _, err := w.push("speak.py", source); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func newStaged(t *testing.T) workshop {
 
 func TestACallerSeesAndCallsWhatItsEnvironmentServes(t *testing.T) {
 	t.Parallel()
-	w := newStaged(t)
+	w := newStagedWorkshop(t)
 	server := w.listen()
 	ann := w.token(token.Options{Name: "ann"})
 	staging := w.token(token.Options{Name: "staging", Environment: release.Test})
@@ -150,10 +150,10 @@ func TestACallerSeesAndCallsWhatItsEnvironmentServes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			as := server.with(auth.EnvironmentHeader, c.header)
+			as := server.withHeader(auth.EnvironmentHeader, c.header)
 			as.t = t
 			if c.token != "" {
-				as = as.with("Authorization", "Bearer "+c.token)
+				as = as.withHeader("Authorization", "Bearer "+c.token)
 			}
 			says, other, environment := "moo", "woof", "prod"
 			if c.test {
@@ -167,7 +167,7 @@ func TestACallerSeesAndCallsWhatItsEnvironmentServes(t *testing.T) {
 			}
 			get := func(path string) string {
 				t.Helper()
-				_, text, _ := as.ask("GET", "/api/v1"+path, "")
+				_, text, _ := as.request("GET", "/api/v1"+path, "")
 				return text
 			}
 			see("list", get("/tools?namespace=fn"), true)
@@ -183,17 +183,17 @@ func TestACallerSeesAndCallsWhatItsEnvironmentServes(t *testing.T) {
 			see("MCP search", as.mcp(`"method":"tools/call","params":{"name":"search_tools","arguments":{"query":"speak says","namespace":"fn"}}`), false)
 			see("MCP describe", as.mcp(`"method":"tools/call","params":{"name":"describe_tools","arguments":{"tools":["fn:speak"]}}`), false)
 			see("a program", as.mcp(`"method":"tools/call","params":{"name":"code:execute","arguments":{"language":"javascript","code":"return [await search_tools('says moo woof'), await describe_tool('fn:speak')]"}}`), false)
-			if _, text, _ := as.ask("POST", "/api/v1/call", `{"tool":"fn:speak"}`); !strings.Contains(text, says) {
+			if _, text, _ := as.request("POST", "/api/v1/call", `{"tool":"fn:speak"}`); !strings.Contains(text, says) {
 				t.Errorf("call: %s", text)
 			}
 			if text := as.mcp(`"method":"tools/call","params":{"name":"fn__speak","arguments":{}}`); !strings.Contains(text, says) {
 				t.Errorf("MCP call: %s", text)
 			}
-			if _, text, _ := as.ask("POST", "/api/v1/call", `{"tool":"later"}`); strings.Contains(text, "soon") != c.test {
+			if _, text, _ := as.request("POST", "/api/v1/call", `{"tool":"later"}`); strings.Contains(text, "soon") != c.test {
 				t.Errorf("call of fn:later: %s", text)
 			}
 			// Receipts tell which environment served.
-			_, text, _ := as.ask("POST", "/api/v1/call", `{"tool":"fn:speak"}`)
+			_, text, _ := as.request("POST", "/api/v1/call", `{"tool":"fn:speak"}`)
 			var r toolroom.Result
 			if err := json.Unmarshal([]byte(text), &r); err != nil {
 				t.Fatal(err)
@@ -208,30 +208,30 @@ func TestACallerSeesAndCallsWhatItsEnvironmentServes(t *testing.T) {
 
 func TestATokenIsBoundToItsEnvironment(t *testing.T) {
 	t.Parallel()
-	w := newStaged(t)
+	w := newStagedWorkshop(t)
 	server := w.listen()
-	staging := server.with("Authorization", "Bearer "+w.token(token.Options{Name: "staging", Groups: []string{auth.Operators}, Environment: release.Test}))
-	live := server.with("Authorization", "Bearer "+w.token(token.Options{Name: "live", Environment: release.Prod}))
+	staging := server.withHeader("Authorization", "Bearer "+w.token(token.Options{Name: "staging", Groups: []string{auth.Operators}, Environment: release.Test}))
+	live := server.withHeader("Authorization", "Bearer "+w.token(token.Options{Name: "live", Environment: release.Prod}))
 	denied := func(what string, c webClient, method, path, body string) {
 		t.Helper()
-		if status, text, _ := c.ask(method, path, body); status != http.StatusForbidden || !strings.Contains(text, "bound") {
+		if status, text, _ := c.request(method, path, body); status != http.StatusForbidden || !strings.Contains(text, "bound") {
 			t.Errorf("%s: %d %s", what, status, text)
 		}
 	}
-	denied("the header names another", staging.with(auth.EnvironmentHeader, "prod"), "POST", "/api/v1/call", `{"tool":"fn:speak"}`)
-	denied("the header names another", live.with(auth.EnvironmentHeader, "test"), "POST", "/mcp", `{}`)
+	denied("the header names another", staging.withHeader(auth.EnvironmentHeader, "prod"), "POST", "/api/v1/call", `{"tool":"fn:speak"}`)
+	denied("the header names another", live.withHeader(auth.EnvironmentHeader, "test"), "POST", "/mcp", `{}`)
 	denied("a version that was only released elsewhere", live, "POST", "/api/v1/call", `{"tool":"fn:speak@2"}`)
 	denied("a version that was only released elsewhere", staging, "POST", "/api/v1/call", `{"tool":"fn:speak@1"}`)
 	denied("its description", staging, "GET", "/api/v1/tools/fn:speak@1", "")
-	if status, text, _ := live.ask("POST", "/api/v1/call", `{"tool":"fn:speak@1"}`); status != http.StatusOK {
+	if status, text, _ := live.request("POST", "/api/v1/call", `{"tool":"fn:speak@1"}`); status != http.StatusOK {
 		t.Errorf("its own version: %d %s", status, text)
 	}
 	// The hint names what this caller can do: a header would be denied.
-	if status, text, _ := live.ask("POST", "/api/v1/call", `{"tool":"fn:later"}`); status != http.StatusNotFound || !strings.Contains(text, "bound to prod") || strings.Contains(text, auth.EnvironmentHeader) || strings.Contains(text, "[test]") {
+	if status, text, _ := live.request("POST", "/api/v1/call", `{"tool":"fn:later"}`); status != http.StatusNotFound || !strings.Contains(text, "bound to prod") || strings.Contains(text, auth.EnvironmentHeader) || strings.Contains(text, "[test]") {
 		t.Errorf("a tool of another environment: %d %s", status, text)
 	}
 	// It releases nothing, although its groups say that it is an operator.
-	if status, text, _ := staging.ask("POST", "/api/v1/releases", `{"tool":"fn:speak@2"}`); status != http.StatusForbidden {
+	if status, text, _ := staging.request("POST", "/api/v1/releases", `{"tool":"fn:speak@2"}`); status != http.StatusForbidden {
 		t.Errorf("release: %d %s", status, text)
 	}
 	// Whoever acts for it elsewhere cannot call in another environment either.
@@ -248,7 +248,7 @@ func TestClientsOfAnEnvironmentHearOfItsReleases(t *testing.T) {
 	a.run("version 1", "tool", "push", "double.py")
 	test, prod := a.connect("--env", "test"), a.connect()
 	a.run("test serves version 1", "tool", "release", "double", "--env", "test")
-	test.hears("notifications/tools/list_changed")
+	test.waitForNotification("notifications/tools/list_changed")
 	if list := test.request("tools/list", "{}"); !strings.Contains(list, "Double a number") {
 		t.Errorf("test lists %s", list)
 	}
@@ -256,20 +256,20 @@ func TestClientsOfAnEnvironmentHearOfItsReleases(t *testing.T) {
 		t.Errorf("prod lists %s", list)
 	}
 	a.run("prod serves version 1", "tool", "promote", "double")
-	prod.hears("notifications/tools/list_changed")
+	prod.waitForNotification("notifications/tools/list_changed")
 	a.write("double.py", strings.Replace(doubleSource, "Double a", "Twice the", 1))
 	a.run("version 2", "tool", "push", "double.py")
 	a.run("test serves version 2", "tool", "release", "double", "--env", "test")
 	for !strings.Contains(test.request("tools/list", "{}"), "Twice the number") {
-		test.hears("notifications/tools/list_changed") // the promotion was the one before
+		test.waitForNotification("notifications/tools/list_changed") // the promotion was the one before
 	}
 	a.run("Twice the number", "describe", "double", "--env", "test")
 	a.run("Double a number", "describe", "double")
 	a.run("Twice the number", "search", "number", "--namespace", "fn", "--env", "test")
 	a.run("Twice the number", "tools", "--namespace", "fn", "--env", "test")
 	a.run("Twice the number", "stubs", "fn", "--env", "test")
-	a.refused(5, []string{"tools", "--env", "nope"}, "there is no environment")
+	a.runFailing(5, []string{"tools", "--env", "nope"}, "there is no environment")
 	a.run("tr_", "token", "create", "staging", "--env", "test")
 	a.run("test", "token", "list")
-	a.refused(5, []string{"token", "create", "x", "--env", "nope"}, "there is no environment")
+	a.runFailing(5, []string{"token", "create", "x", "--env", "nope"}, "there is no environment")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/toolroom/toolroom/internal/release"
 )
 
-// needNPM skips a test where there is no npm.
-func needNPM(t *testing.T) {
+// requireNPM skips a test if there is no npm.
+func requireNPM(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("npm"); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -51,10 +51,10 @@ func tarball(t *testing.T, folder, name string, files map[string]string) {
 	}
 }
 
-// packagesOfOurs is a folder of npm packages: up counts its calls and needs nothing, reader
+// newPackageFolder returns a folder of npm packages: up counts its calls and needs nothing, reader
 // reads the file beside it, scripted has an install script, and wanting needs what is not
 // there.
-func packagesOfOurs(t *testing.T) string {
+func newPackageFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	tarball(t, folder, "up-1.0.0", map[string]string{
@@ -115,9 +115,9 @@ export function pure() { return up() }
 
 func TestNPMPackagesFromAFolderNeedNoRegistryAndKeepNoState(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	w := newWorkshop(t, "")
-	tarballs := packagesOfOurs(t)
+	tarballs := newPackageFolder(t)
 	pushed, err := pushFiles(w, map[string]string{"a.ts": packagedTool}, "a.ts", tarballs)
 	if err != nil {
 		t.Fatal(err)
@@ -170,9 +170,9 @@ func TestNPMPackagesFromAFolderNeedNoRegistryAndKeepNoState(t *testing.T) {
 
 func TestNPMPackagesThatAreNotSafeOrNotThereAreRefused(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	w := newWorkshop(t, "")
-	tarballs := packagesOfOurs(t)
+	tarballs := newPackageFolder(t)
 	source := func(requires, imports string) map[string]string {
 		return map[string]string{"b.js": "// toolroom:\n//   dependencies: [" + requires + "]\nimport * as x from '" + imports + "'\n/** B.\n * @returns {number} */\nexport function b() { return x.x }\n"}
 	}
@@ -213,8 +213,8 @@ func TestNPMPackagesThatAreNotSafeOrNotThereAreRefused(t *testing.T) {
 
 func TestNPMPackagesFromTheRegistryRunWhereTheyCan(t *testing.T) {
 	t.Parallel()
-	needIndexes(t)
-	needNPM(t)
+	requireIndexes(t)
+	requireNPM(t)
 	w := newWorkshop(t, "")
 	pushed, err := pushFiles(w, map[string]string{
 		"package.json": `{"dependencies": {"graceful-fs": "^4", "@node-rs/crc32": "^1"}}`,
@@ -248,8 +248,8 @@ func TestNPMPackagesFromTheRegistryRunWhereTheyCan(t *testing.T) {
 	}
 }
 
-// needIndexes skips a test of PyPI and npm's registry where they are not to be used.
-func needIndexes(t *testing.T) {
+// requireIndexes skips a test if PyPI and npm's registry are not to be used.
+func requireIndexes(t *testing.T) {
 	t.Helper()
 	if os.Getenv("TOOLROOM_TEST_PYPI") == "" {
 		if os.Getenv("CI") == "true" {

@@ -154,7 +154,7 @@ func TestPackagesOfAnIndexThatAsksForAPassword(t *testing.T) {
 
 func TestPackagesFromTheIndexAreImportedOnceAndWhatWouldBuildIsRefused(t *testing.T) {
 	t.Parallel()
-	needIndexes(t)
+	requireIndexes(t)
 	w := newPackagedWorkshop(t)
 	const source = "# /// script\n# dependencies = [\"numpy\", \"pandas\"]\n# ///\nimport numpy as np\nimport pandas as pd\n\ncalls = []\n\ndef a(values: list[float]) -> list[float]:\n    calls.append(1)\n    return [pd.Series(values).mean(), float(np.max(values)), len(calls)]\n"
 	if _, err := pushWith(t, w.App, source, ""); err != nil {

@@ -20,7 +20,7 @@ import (
 // not serve, and the versions that no caller can have.
 func TestAVersionCanBeNamedWhereverAnIDIsAccepted(t *testing.T) {
 	t.Parallel()
-	w := newStaged(t)
+	w := newStagedWorkshop(t)
 	w.serve("asks.py", "def asks(tool: str, context) -> str:\n    return context.call_tool(tool, {})\n")
 	w.serve("asks_js.ts", "import type { Context } from 'toolroom';\nexport async function asks_js(tool: string, context: Context): Promise<string> { return await context.callTool(tool, {}) }\n")
 	w.serve("asks_sh.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {tool: {type: string}}\n#   output: text\nexec tool \"$ARG_TOOL\"\n")
@@ -35,10 +35,10 @@ func TestAVersionCanBeNamedWhereverAnIDIsAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(method, path, body string, id string) string {
-		_, text, _ := server.ask(method, path, strings.ReplaceAll(body, "ID", id))
+		_, text, _ := server.request(method, path, strings.ReplaceAll(body, "ID", id))
 		return text
 	}
-	said := func(r *toolroom.Result) string {
+	textOf := func(r *toolroom.Result) string {
 		text, err := json.Marshal(r)
 		return fmt.Sprint(string(text), err)
 	}
@@ -48,7 +48,7 @@ func TestAVersionCanBeNamedWhereverAnIDIsAccepted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return said(w.call("code:execute", string(arguments)))
+			return textOf(w.call("code:execute", string(arguments)))
 		}
 	}
 	typed := func(words ...string) func(string) string {
@@ -62,22 +62,22 @@ func TestAVersionCanBeNamedWhereverAnIDIsAccepted(t *testing.T) {
 		}
 	}
 	places := map[string]func(id string) string{
-		"Go: Run": func(id string) string { return said(w.call(id, `{}`)) },
+		"Go: Run": func(id string) string { return textOf(w.call(id, `{}`)) },
 		"Go: Stream": func(id string) string {
 			text := ""
 			for e := range w.Stream(t.Context(), toolroom.Call{Tool: id}) {
-				text += fmt.Sprint(e.Result != nil && strings.Contains(said(e.Result), "woof"), e.Result)
+				text += fmt.Sprint(e.Result != nil && strings.Contains(textOf(e.Result), "woof"), e.Result)
 				if e.Result != nil {
-					text += said(e.Result)
+					text += textOf(e.Result)
 				}
 			}
 			return text
 		},
 		"Go: Batch": func(id string) string {
-			return said(w.Batch(t.Context(), []toolroom.Call{{Tool: id}}, 1)[0])
+			return textOf(w.Batch(t.Context(), []toolroom.Call{{Tool: id}}, 1)[0])
 		},
 		"Go: Chain": func(id string) string {
-			return said(w.Chain(t.Context(), toolroom.Call{}, []toolroom.Step{{Tool: id}}).Steps[0].Result)
+			return textOf(w.Chain(t.Context(), toolroom.Call{}, []toolroom.Step{{Tool: id}}).Steps[0].Result)
 		},
 		"Go: Describe": func(id string) string {
 			d, err := w.Describe(t.Context(), toolroom.Identity{}, id, "", "")
@@ -103,9 +103,9 @@ func TestAVersionCanBeNamedWhereverAnIDIsAccepted(t *testing.T) {
 		"program: describes":      program("javascript", "return await describe_tool('ID')"),
 		"program: describes (py)": program("python", "return await describe_tool('ID')"),
 		"program: chain":          program("javascript", "return await run_chain([{tool: 'ID'}])"),
-		"a function in Python":    func(id string) string { return said(w.call("fn:asks", `{"tool":"`+id+`"}`)) },
-		"a function in JS":        func(id string) string { return said(w.call("fn:asks_js", `{"tool":"`+id+`"}`)) },
-		"a script":                func(id string) string { return said(w.call("fn:asks_sh", `{"tool":"`+id+`"}`)) },
+		"a function in Python":    func(id string) string { return textOf(w.call("fn:asks", `{"tool":"`+id+`"}`)) },
+		"a function in JS":        func(id string) string { return textOf(w.call("fn:asks_js", `{"tool":"`+id+`"}`)) },
+		"a script":                func(id string) string { return textOf(w.call("fn:asks_sh", `{"tool":"`+id+`"}`)) },
 		"CLI: call":               typed("call", "ID"),
 		"CLI: chain":              typed("chain", "ID"),
 		"CLI: describe":           typed("describe", "ID", "--json"),
@@ -113,17 +113,17 @@ func TestAVersionCanBeNamedWhereverAnIDIsAccepted(t *testing.T) {
 		"schedule": func(id string) string {
 			r := w.call("cron:create", `{"tool":"`+id+`","schedule":"0 0 1 1 *","name":"yearly"}`)
 			if r.Error != nil {
-				return said(r)
+				return textOf(r)
 			}
 			var made struct {
 				ID string `json:"id"`
 			}
 			if err := json.Unmarshal(r.Value, &made); err != nil {
-				return said(r)
+				return textOf(r)
 			}
 			ran := w.call("cron:trigger", `{"id":"`+made.ID+`"}`)
 			if ran.Error != nil {
-				return said(ran)
+				return textOf(ran)
 			}
 			text := ""
 			w.until("run of the schedule", func() bool {
@@ -179,8 +179,8 @@ func TestAVersionCanBeNamedWhereverAnIDIsAccepted(t *testing.T) {
 		t.Errorf("rollback over HTTP: %s", text)
 	}
 	a.run("version 3", "tool", "deprecate", "speak@3")
-	a.refused(5, []string{"tool", "promote", "speak@1"}, "test serves version 2")
-	a.refused(5, []string{"tool", "test", "speak@two"}, "is not a version")
+	a.runFailing(5, []string{"tool", "promote", "speak@1"}, "test serves version 2")
+	a.runFailing(5, []string{"tool", "test", "speak@two"}, "is not a version")
 	if out, _ := a.try("calls", "--tool", "fn:speak@2"); strings.Contains(out, "moo") {
 		t.Errorf("receipts of another version are listed:\n%s", out)
 	}

@@ -35,7 +35,7 @@ func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T
 		"a symbol":                          {"a.ts", "export function f(x: symbol) {}\n", []string{"a.ts:1:22"}},
 		"a return without a schema":         {"a.ts", "export function f(): symbol { return Symbol() }\n", []string{"a.ts:1:22", "return value"}},
 		"an endless generic type":           {"a.ts", "type A<T> = {a: A<T[]>};\nexport function f(x: A<1>) {}\n", []string{"a.ts:1:17", "contains itself"}},
-		"a type that grows":                 {"a.ts", growing(14), []string{"more than 5000 parts"}},
+		"a type that grows":                 {"a.ts", growingType(14), []string{"more than 5000 parts"}},
 		"a default of another type":         {"a.ts", "export function f(x: number = 'a' as any) {}\n", []string{"a.ts:1:31", `default of x is "a"`}},
 		"a default not of the literals":     {"a.ts", "export function f(x: 'a' | 'b' = 'c') {}\n", []string{"a.ts:1:34", "default"}},
 		"a default that is no JSON":         {"a.ts", "export function f(x: number = NaN) {}\n", []string{"a.ts:1:31", "no JSON value"}},
@@ -89,12 +89,12 @@ func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.push(c.file, c.source)
-			refusedWith(t, err, c.want)
+			wantRefusal(t, err, c.want)
 		})
 	}
 	t.Run("a module that does not compile", func(t *testing.T) {
 		_, err := w.Parts().Releases.Push(t.Context(), release.Upload{Base: -1, Files: map[string]string{"a.wasm": "AGFzbQEAAAAB", "tool.yaml": "parameters: {}\n"}}, "ada")
-		refusedWith(t, err, []string{"a.wasm", "not a WebAssembly module that can run here"})
+		wantRefusal(t, err, []string{"a.wasm", "not a WebAssembly module that can run here"})
 	})
 	list, err := w.Parts().Releases.List(t.Context(), release.Filter{})
 	if err != nil || len(list) != 0 {
@@ -102,8 +102,8 @@ func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T
 	}
 }
 
-// growing returns a type whose parts double with each of n declarations.
-func growing(n int) string {
+// growingType returns a type whose parts double with each of n declarations.
+func growingType(n int) string {
 	var b strings.Builder
 	b.WriteString("type A0 = {a: 1};\n")
 	for i := range n {
@@ -113,7 +113,7 @@ func growing(n int) string {
 	return b.String()
 }
 
-func refusedWith(t *testing.T, err error, want []string) {
+func wantRefusal(t *testing.T, err error, want []string) {
 	t.Helper()
 	if err == nil {
 		t.Fatal("it was accepted")
@@ -158,8 +158,8 @@ func TestTwoToolsOfOneNameAreRefused(t *testing.T) {
 func TestWhatCannotBeReleasedOrTakenBackSaysTheNextStep(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")
-	w.serve("half.py", halfGood)
-	if _, err := w.push("half.py", halfBad); err != nil {
+	w.serve("half.py", halveSource)
+	if _, err := w.push("half.py", brokenHalveSource); err != nil {
 		t.Fatal(err)
 	}
 	s := w.Parts().Releases

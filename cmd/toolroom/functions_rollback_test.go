@@ -13,7 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/release"
 )
 
-const halfGood = `# /// script
+const halveSource = `# /// script
 # [tool.toolroom]
 # read_only = true
 # ///
@@ -21,10 +21,10 @@ def half(x: int) -> int:
     return x // 2
 `
 
-var halfBad = strings.Replace(halfGood, "    return x // 2", "    return 10 // (x - x)", 1)
+var brokenHalveSource = strings.Replace(halveSource, "    return x // 2", "    return 10 // (x - x)", 1)
 
-// logged waits until the newest entry of a tool's log is of an action.
-func (w workshop) logged(tool string, action release.Action) release.Entry {
+// waitForLog waits until the newest entry of a tool's log is of the action.
+func (w workshop) waitForLog(tool string, action release.Action) release.Entry {
 	w.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		log, err := w.Parts().Releases.Store.ReleaseLog(w.t.Context(), tool, 1)
@@ -40,9 +40,9 @@ func (w workshop) logged(tool string, action release.Action) release.Entry {
 	}
 }
 
-// works waits until a call is served by the version that a rollback restored. The room
+// waitUntilServed waits until a call succeeds, served by the version that a rollback restored. The room
 // learns of it shortly after it is in the log.
-func works(t *testing.T, call func() *toolroom.Result) {
+func waitUntilServed(t *testing.T, call func() *toolroom.Result) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		r := call()
@@ -58,7 +58,7 @@ func works(t *testing.T, call func() *toolroom.Result) {
 func TestAVersionThatFailsIsTakenBackByItselfAndTheReceiptsTellTheStory(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")
-	w.serve("half.py", halfGood)
+	w.serve("half.py", halveSource)
 	c := &release.Case{Tool: "fn:half", Name: "four", Arguments: json.RawMessage(`{"x":4}`), Expect: json.RawMessage("2")}
 	if err := w.Parts().Releases.AddCase(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAVersionThatFailsIsTakenBackByItselfAndTheReceiptsTellTheStory(t *testi
 	for range 10 {
 		w.wantValue("fn:half", `{"x":8}`, "4")
 	}
-	if _, err := w.push("half.py", halfBad); err != nil {
+	if _, err := w.push("half.py", brokenHalveSource); err != nil {
 		t.Fatal(err)
 	}
 	s := w.Parts().Releases
@@ -79,11 +79,11 @@ func TestAVersionThatFailsIsTakenBackByItselfAndTheReceiptsTellTheStory(t *testi
 	for range 3 {
 		w.wantError("fn:half", `{"x":8}`, toolroom.CodeExecutionFailed)
 	}
-	e := w.logged("fn:half", release.ActionRollback)
+	e := w.waitForLog("fn:half", release.ActionRollback)
 	if v := e.Verdict; e.Who != release.Watcher || e.Version != 1 || v == nil || v.Test != release.TestFisher || v.Failed != 3 || v.BaseFailed != 0 {
 		t.Errorf("entry %+v, verdict %+v", e, e.Verdict)
 	}
-	works(t, func() *toolroom.Result {
+	waitUntilServed(t, func() *toolroom.Result {
 		return w.Run(t.Context(), toolroom.Call{Tool: "fn:half", Arguments: json.RawMessage(`{"x":8}`)})
 	})
 
@@ -116,18 +116,18 @@ func TestAVersionThatFailsIsTakenBackByItselfAndTheReceiptsTellTheStory(t *testi
 func TestAWithdrawnVersionIsNotRevivedByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")
-	w.serve("half.py", halfGood)
+	w.serve("half.py", halveSource)
 	for range 10 {
 		w.wantValue("fn:half", `{"x":8}`, "4")
 	}
-	if _, err := w.push("half.py", halfBad); err != nil {
+	if _, err := w.push("half.py", brokenHalveSource); err != nil {
 		t.Fatal(err)
 	}
 	s := w.Parts().Releases
 	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:half", Force: true, Reason: "in a hurry"}, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	began := w.logged("fn:half", release.ActionRelease)
+	began := w.waitForLog("fn:half", release.ActionRelease)
 	if err := s.Deprecate(t.Context(), "fn:half", 1, "it leaks", false, "ada"); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestAWithdrawnVersionIsNotRevivedByItself(t *testing.T) {
 			break
 		}
 	}
-	if e := w.logged("fn:half", release.ActionDeprecate); e.Version != 1 {
+	if e := w.waitForLog("fn:half", release.ActionDeprecate); e.Version != 1 {
 		t.Errorf("the log ends with %+v", e)
 	}
 	w.wantError("fn:half", `{"x":8}`, toolroom.CodeExecutionFailed)
@@ -155,8 +155,8 @@ func TestAWithdrawnVersionIsNotRevivedByItself(t *testing.T) {
 func TestACanaryServesThoseThatAreNamedAndIsTakenBackAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")
-	w.serve("half.py", halfGood)
-	if _, err := w.push("half.py", halfBad); err != nil {
+	w.serve("half.py", halveSource)
+	if _, err := w.push("half.py", brokenHalveSource); err != nil {
 		t.Fatal(err)
 	}
 	order := release.Order{Tool: "fn:half", CanaryRule: release.CanaryRule{Callers: []string{"group:beta"}}}
@@ -177,10 +177,10 @@ func TestACanaryServesThoseThatAreNamedAndIsTakenBackAlone(t *testing.T) {
 			t.Fatal("a named caller does not get the canary")
 		}
 	}
-	if e := w.logged("fn:half", release.ActionRollback); e.Version != 1 || e.Previous != 1 || e.Canary != 0 {
+	if e := w.waitForLog("fn:half", release.ActionRollback); e.Version != 1 || e.Previous != 1 || e.Canary != 0 {
 		t.Errorf("entry %+v", e)
 	}
-	works(t, func() *toolroom.Result { return by(beta) })
+	waitUntilServed(t, func() *toolroom.Result { return by(beta) })
 }
 
 func TestAShadowAnswersNobodyAndItsDifferencesAreReported(t *testing.T) {
@@ -260,20 +260,20 @@ func TestShadowsThatAreLeftOutAreCountedTogether(t *testing.T) {
 func TestWrongArgumentsTakeAVersionBackOnlyIfTheVersionBeforeAcceptedThem(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")
-	w.serve("half.py", halfGood)
+	w.serve("half.py", halveSource)
 	for range 10 {
 		w.wantValue("fn:half", `{"x":8}`, "4")
 	}
-	w.serve("half.py", halfGood+"# as before\n")
+	w.serve("half.py", halveSource+"# as before\n")
 	for range 6 {
 		w.wantError("fn:half", `{"x":"bad"}`, toolroom.CodeInvalidArguments)
 	}
-	e := w.logged("fn:half", release.ActionRelease)
+	e := w.waitForLog("fn:half", release.ActionRelease)
 	if v, calls, err := w.Parts().Releases.Watch(t.Context(), e, 0); v != nil || calls != 0 || err != nil {
 		t.Errorf("after wrong arguments alone: %+v, %d calls, %v", v, calls, err)
 	}
 
-	third := strings.Replace(halfGood, "half", "third", 1)
+	third := strings.Replace(halveSource, "half", "third", 1)
 	w.serve("third.py", third)
 	for range 10 {
 		w.wantValue("fn:third", `{"x":8}`, "4")
@@ -282,7 +282,7 @@ func TestWrongArgumentsTakeAVersionBackOnlyIfTheVersionBeforeAcceptedThem(t *tes
 	for range 3 {
 		w.wantError("fn:third", `{"x":8}`, toolroom.CodeInvalidArguments)
 	}
-	if e := w.logged("fn:third", release.ActionRollback); e.Version != 1 {
+	if e := w.waitForLog("fn:third", release.ActionRollback); e.Version != 1 {
 		t.Errorf("entry %+v, verdict %+v", e, e.Verdict)
 	}
 }

@@ -24,7 +24,7 @@ func TestAStarterOfEveryLanguagePassesItsOwnTestAndSurvivesPullAndSync(t *testin
 		}
 		a.run("fn:"+name+": version 1", "tool", "push", file)
 		a.run("one greeting", "tool", "test", name)
-		a.refused(5, []string{"tool", "new", name, "-l", language}, "already")
+		a.runFailing(5, []string{"tool", "new", name, "-l", language}, "already")
 	}
 	a.run("written", "tool", "pull", "copy")
 	out := a.run("", "tool", "sync", "copy", "--check")
@@ -33,7 +33,7 @@ func TestAStarterOfEveryLanguagePassesItsOwnTestAndSurvivesPullAndSync(t *testin
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
 	}
-	a.refused(2, []string{"tool", "new", "x", "-l", "cobol"}, "cobol", "python")
+	a.runFailing(2, []string{"tool", "new", "x", "-l", "cobol"}, "cobol", "python")
 }
 
 func TestExamplesLeaveToolsOfTheSameNameAlone(t *testing.T) {

@@ -28,10 +28,10 @@ type dialect struct {
 	frames []string
 }
 
-// dialects are the languages that pass the suite.
+// dialects are the languages that must pass the suite.
 var dialects = []dialect{pythonDialect, typescriptDialect, nodeDialect, javascriptDialect, scriptDialect, wasmDialect}
 
-// suiteChecks are what every language must do.
+// suiteChecks are the checks that every language must pass.
 var suiteChecks = []struct {
 	name  string
 	check func(t *testing.T, w workshop, d *dialect)
@@ -127,7 +127,7 @@ func checkErrors(t *testing.T, w workshop, d *dialect) {
 	}
 }
 
-// checkWrongValues calls tools that return what cannot be a value, or not theirs.
+// checkWrongValues calls tools that return something that is no value, or that does not match their schema.
 func checkWrongValues(t *testing.T, w workshop, _ *dialect) {
 	for _, tool := range []string{"nan", "cycle", "surrogate"} {
 		w.wantError("fn:"+tool, `{}`, toolroom.CodeExecutionFailed)
@@ -206,8 +206,8 @@ func checkContext(t *testing.T, w workshop, _ *dialect) {
 
 func checkArtifacts(_ *testing.T, w workshop, _ *dialect) { w.wantValue("fn:keep", `{}`, `"abc"`) }
 
-// checkFreshness calls a tool that keeps what it is given in every place that it finds, and
-// returns what it finds there of others.
+// checkFreshness calls a tool that stores its argument in every place that it finds, and
+// returns what others have stored there.
 func checkFreshness(t *testing.T, w workshop, _ *dialect) {
 	w.wantValue("fn:leak", `{"secret":"secret-1"}`, `[]`)
 	w.wantValue("fn:leak", `{"secret":"secret-2"}`, `[]`)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// author is a person with a shell: each command is a process of its own.
+// author is a person at a shell: each command runs in a new process.
 type author struct {
 	t      *testing.T
 	binary string
@@ -46,7 +46,7 @@ func (a *author) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// try runs a command and returns all that it prints, and its exit code.
+// try runs a command and returns its output and its exit code.
 func (a *author) try(args ...string) (string, int) {
 	a.t.Helper()
 	out, err := a.command(args...).CombinedOutput()
@@ -70,8 +70,8 @@ func (a *author) run(want string, args ...string) string {
 	return out
 }
 
-// refused runs a command that must fail with code and print all of want.
-func (a *author) refused(code int, args []string, want ...string) {
+// runFailing runs a command that must exit with code and print every text in want.
+func (a *author) runFailing(code int, args []string, want ...string) {
 	a.t.Helper()
 	out, got := a.try(args...)
 	if got != code {
@@ -114,8 +114,8 @@ func (a *author) connect(flags ...string) *agent {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	var said bytes.Buffer
-	server.Stderr = &said
+	var stderr bytes.Buffer
+	server.Stderr = &stderr
 	if err := server.Start(); err != nil {
 		a.t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (a *author) connect(flags ...string) *agent {
 		in.Close()
 		server.Wait()
 		if a.t.Failed() {
-			a.t.Logf("the server said: %s", said.String())
+			a.t.Logf("the server said: %s", stderr.String())
 		}
 	})
 	c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`)
@@ -170,7 +170,7 @@ func (c *agent) until(is func(string) bool) string {
 	}
 }
 
-func (c *agent) hears(notification string) {
+func (c *agent) waitForNotification(notification string) {
 	c.t.Helper()
 	c.until(func(m string) bool { return strings.Contains(m, notification) })
 }
@@ -191,14 +191,14 @@ func TestAFunctionBecomesAToolThatConnectedClientsCallAndARollbackUndoesIt(t *te
 	a.run("fn:double: version 1", "tool", "push", "double.py")
 	a.run("no changes", "tool", "push", "double.py")
 	a.run("42", "tool", "test", "double", "x=21")
-	a.refused(4, []string{"call", "fn:double", "x=21"}, "not released to prod")
+	a.runFailing(4, []string{"call", "fn:double", "x=21"}, "not released to prod")
 
 	c := a.connect()
 	if list := c.request("tools/list", "{}"); strings.Contains(list, "double") {
 		t.Fatalf("a draft is listed: %s", list)
 	}
 	a.run("prod serves version 1", "tool", "release", "double", "--env", "prod")
-	c.hears("notifications/tools/list_changed")
+	c.waitForNotification("notifications/tools/list_changed")
 	if list := c.request("tools/list", "{}"); !strings.Contains(list, `"fn__double"`) || !strings.Contains(list, "Double a number.") {
 		t.Fatalf("the released tool is not listed: %s", list)
 	}
@@ -212,22 +212,22 @@ func TestAFunctionBecomesAToolThatConnectedClientsCallAndARollbackUndoesIt(t *te
 	a.write("double.py", strings.Replace(doubleSource, "x * 2", "x * 20", 1))
 	a.run("version 2", "tool", "push", "double.py", "-m", "bigger")
 	a.run("instead of version 1", "tool", "release", "double")
-	c.hears("notifications/tools/list_changed")
+	c.waitForNotification("notifications/tools/list_changed")
 	if out := c.request("tools/call", `{"name":"fn__double","arguments":{"x":21}}`); !strings.Contains(out, `"value":420,`) {
 		t.Errorf("version 2 returned %s", out)
 	}
 	a.run("42", "call", "fn:double@1", "x=21")
 	a.run("serves version 1", "tool", "rollback", "double", "--reason", "too big")
-	c.hears("notifications/tools/list_changed")
+	c.waitForNotification("notifications/tools/list_changed")
 	if out := c.request("tools/call", `{"name":"fn__double","arguments":{"x":21}}`); !strings.Contains(out, `"value":42,`) {
 		t.Errorf("after the rollback: %s", out)
 	}
 	a.run("no longer serves", "tool", "rollback", "double")
-	c.hears("notifications/tools/list_changed")
+	c.waitForNotification("notifications/tools/list_changed")
 	if list := c.request("tools/list", "{}"); strings.Contains(list, "double") {
 		t.Errorf("the tool is still listed: %s", list)
 	}
-	a.refused(5, []string{"tool", "rollback", "double"}, "nothing to roll back", "tool log")
+	a.runFailing(5, []string{"tool", "rollback", "double"}, "nothing to roll back", "tool log")
 	log := a.run("too big", "tool", "log", "double")
 	for _, action := range []string{"push", "release", "rollback"} {
 		if !strings.Contains(log, action) {
@@ -246,15 +246,15 @@ func TestACallToProdNeverFallsBackToTest(t *testing.T) {
 	a.run("version 1", "tool", "push", "double.py")
 	a.run("test serves version 1", "tool", "release", "double", "--env", "test")
 	for _, spelled := range []string{"double", "fn:double", "fn__double", "fn.double"} {
-		a.refused(4, []string{"call", spelled, `{"x": 21}`}, "not released to prod", "--env")
+		a.runFailing(4, []string{"call", spelled, `{"x": 21}`}, "not released to prod", "--env")
 	}
 	a.run("42", "call", "double", "x=21", "--env", "test")
-	a.refused(5, []string{"call", "double", "x=21", "--env", "draft"}, `no environment "draft"`)
-	a.refused(5, []string{"call", "double", "x=21", "--env", "nowhere"}, `no environment "nowhere"`)
+	a.runFailing(5, []string{"call", "double", "x=21", "--env", "draft"}, `no environment "draft"`)
+	a.runFailing(5, []string{"call", "double", "x=21", "--env", "nowhere"}, `no environment "nowhere"`)
 	a.write("double.py", strings.Replace(doubleSource, "x * 2", "x * 3", 1))
 	a.run("version 2", "tool", "push", "double.py")
-	a.refused(4, []string{"call", "fn:double@2", `{"x": 21}`}, "never released")
-	a.refused(4, []string{"call", "fn:double@3", `{"x": 21}`}, "no version 3")
+	a.runFailing(4, []string{"call", "fn:double@2", `{"x": 21}`}, "never released")
+	a.runFailing(4, []string{"call", "fn:double@3", `{"x": 21}`}, "no version 3")
 	a.run("prod serves version 1", "tool", "promote", "double")
 	a.run("42", "call", "double", "x=21")
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // intruder is a tool that leaves its secret wherever it can, in its process, its files and
-// what was loaded before the call, and returns what it finds there of others.
+// what was loaded before the call, and returns what others have left there.
 type intruder struct {
 	name, file, source string
 	// ready reports how many processes wait, how many calls got one, and how many began.
@@ -119,21 +119,21 @@ export async function intrude(secret: string, wait: number = 0): Promise<string[
 }
 `
 
-// pythonWaiting and nodeWaiting look at the engines of functions.
-func pythonWaiting(w workshop) (waiting, taken, begun int) {
+// pythonWarmCounts and nodeWaiting look at the engines of functions.
+func pythonWarmCounts(w workshop) (waiting, taken, begun int) {
 	s := w.Engine("py-native").(*pynative.Engine).Stats()
 	return s.Waiting, s.Hits, s.Hits + s.Misses
 }
 
-func nodeWaiting(w workshop) (waiting, taken, begun int) {
+func nodeWarmCounts(w workshop) (waiting, taken, begun int) {
 	for _, s := range w.Engine("process").(*hosted.Engine).Kinds() {
 		waiting, taken, begun = waiting+s.Ready, taken+s.Taken, begun+s.Taken+s.Drained
 	}
 	return waiting, taken, begun
 }
 
-// newServing returns a room that serves, so that it starts processes ahead.
-func newServing(t *testing.T) workshop {
+// newServingWorkshop returns a room that serves, so that it starts processes ahead.
+func newServingWorkshop(t *testing.T) workshop {
 	w := newPackagedWorkshop(t)
 	w.Start(t.Context())
 	w.until("pool of sandboxes", func() bool { return len(w.WarmPools()) > 0 })
@@ -151,47 +151,47 @@ func (w workshop) until(what string, is func() bool) {
 
 func TestNothingOfACallIsSeenByAnotherInProcessesThatWereStartedAhead(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	for _, in := range []intruder{
-		{"python", "intrude.py", "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\n" + pythonIntruder, pythonWaiting, "/run/toolroom/zygote.py"},
-		{"node", "intrude.ts", nodeIntruder, nodeWaiting, "guest.cjs"},
+		{"python", "intrude.py", "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\n" + pythonIntruder, pythonWarmCounts, "/run/toolroom/zygote.py"},
+		{"node", "intrude.ts", nodeIntruder, nodeWarmCounts, "guest.cjs"},
 	} {
 		t.Run(in.name, func(t *testing.T) {
 			t.Parallel()
-			w := newServing(t)
+			w := newServingWorkshop(t)
 			in.serve(w)
-			t.Run("one after the other", func(t *testing.T) { in.sequence(workshop{w.App, t}) })
-			t.Run("two callers at once", func(t *testing.T) { in.together(workshop{w.App, t}) })
-			t.Run("cancelled in the middle", func(t *testing.T) { in.cancelled(workshop{w.App, t}) })
-			t.Run("killed in the middle", func(t *testing.T) { in.killed(workshop{w.App, t}) })
-			t.Run("another version", func(t *testing.T) { in.another(workshop{w.App, t}) })
+			t.Run("one after the other", func(t *testing.T) { in.testSequence(workshop{w.App, t}) })
+			t.Run("two callers at once", func(t *testing.T) { in.testConcurrent(workshop{w.App, t}) })
+			t.Run("cancelled in the middle", func(t *testing.T) { in.testCancelled(workshop{w.App, t}) })
+			t.Run("killed in the middle", func(t *testing.T) { in.testKilled(workshop{w.App, t}) })
+			t.Run("another version", func(t *testing.T) { in.testNewVersion(workshop{w.App, t}) })
 		})
 	}
 }
 
 func (in *intruder) upload(t *testing.T, source string) release.Upload {
-	return release.Upload{Files: map[string]string{in.file: source}, File: in.file, Base: -1, Wheels: counterWheel(t), Tarballs: packagesOfOurs(t)}
+	return release.Upload{Files: map[string]string{in.file: source}, File: in.file, Base: -1, Wheels: counterWheel(t), Tarballs: newPackageFolder(t)}
 }
 
 func (in *intruder) serve(w workshop) {
 	w.t.Helper()
 	w.serveUpload(in.upload(w.t, in.source))
 	w.wantValue("fn:intrude", `{"secret":"first"}`, "[]")
-	in.wait(w)
+	in.waitForWarm(w)
 }
 
-// wait waits until a call would find a process that was started ahead.
-func (in *intruder) wait(w workshop) {
+// waitForWarm waits until a call would find a process that was started ahead.
+func (in *intruder) waitForWarm(w workshop) {
 	w.t.Helper()
 	w.until("process that waits", func() bool { waiting, _, _ := in.ready(w); return waiting > 0 })
 }
 
-func (in *intruder) as(ctx context.Context, w workshop, who, secret string, wait float64) *toolroom.Result {
+func (in *intruder) callAs(ctx context.Context, w workshop, who, secret string, wait float64) *toolroom.Result {
 	arguments := fmt.Sprintf(`{"secret":%q,"wait":%g}`, secret, wait)
 	return w.Run(ctx, toolroom.Call{Tool: "fn:intrude", Arguments: json.RawMessage(arguments), Identity: toolroom.Identity{Subject: who}})
 }
 
-func (in *intruder) clean(w workshop, r *toolroom.Result, secret string) {
+func (in *intruder) wantClean(w workshop, r *toolroom.Result, secret string) {
 	w.t.Helper()
 	if r.Error != nil || string(r.Value) != "[]" {
 		w.t.Errorf("%s found %s: %v", secret, r.Value, r.Error)
@@ -200,12 +200,12 @@ func (in *intruder) clean(w workshop, r *toolroom.Result, secret string) {
 	}
 }
 
-func (in *intruder) sequence(w workshop) {
+func (in *intruder) testSequence(w workshop) {
 	_, before, _ := in.ready(w)
 	for i := range 4 {
-		in.wait(w)
+		in.waitForWarm(w)
 		secret := fmt.Sprint("secret-", i)
-		in.clean(w, in.as(w.t.Context(), w, "ann", secret, 0), secret)
+		in.wantClean(w, in.callAs(w.t.Context(), w, "ann", secret, 0), secret)
 	}
 	// Some of the processes that wait may be of another kind.
 	if _, taken, _ := in.ready(w); taken == before {
@@ -213,26 +213,26 @@ func (in *intruder) sequence(w workshop) {
 	}
 }
 
-func (in *intruder) together(w workshop) {
-	in.wait(w)
+func (in *intruder) testConcurrent(w workshop) {
+	in.waitForWarm(w)
 	var wg sync.WaitGroup
 	for i, who := range []string{"ann", "bob", "ann", "bob", "bob", "ann"} {
 		wg.Go(func() {
 			secret := fmt.Sprint("secret-", who, i)
-			in.clean(w, in.as(w.t.Context(), w, who, secret, 0.3), secret)
+			in.wantClean(w, in.callAs(w.t.Context(), w, who, secret, 0.3), secret)
 		})
 	}
 	wg.Wait()
 }
 
-// midway runs a call, does something while it runs, and returns its result.
-func (in *intruder) midway(w workshop, do func(cancel context.CancelFunc)) *toolroom.Result {
-	in.wait(w)
+// callWhile makes a call, calls do while it runs, and returns the result.
+func (in *intruder) callWhile(w workshop, do func(cancel context.CancelFunc)) *toolroom.Result {
+	in.waitForWarm(w)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
 	_, _, before := in.ready(w)
 	done := make(chan *toolroom.Result, 1)
-	go func() { done <- in.as(ctx, w, "ann", "midway", 100) }()
+	go func() { done <- in.callAs(ctx, w, "ann", "midway", 100) }()
 	w.until("call that runs", func() bool { _, _, begun := in.ready(w); return begun > before })
 	time.Sleep(300 * time.Millisecond) // so that it has left what it leaves
 	do(cancel)
@@ -245,15 +245,15 @@ func (in *intruder) midway(w workshop, do func(cancel context.CancelFunc)) *tool
 	}
 }
 
-func (in *intruder) cancelled(w workshop) {
-	if r := in.midway(w, func(cancel context.CancelFunc) { cancel() }); r.Status != toolroom.StatusCancelled {
+func (in *intruder) testCancelled(w workshop) {
+	if r := in.callWhile(w, func(cancel context.CancelFunc) { cancel() }); r.Status != toolroom.StatusCancelled {
 		w.t.Errorf("the cancelled call: %s %v", r.Status, r.Error)
 	}
-	in.clean(w, in.as(w.t.Context(), w, "bob", "after a cancel", 0), "after a cancel")
+	in.wantClean(w, in.callAs(w.t.Context(), w, "bob", "after a cancel", 0), "after a cancel")
 }
 
-func (in *intruder) killed(w workshop) {
-	r := in.midway(w, func(context.CancelFunc) {
+func (in *intruder) testKilled(w workshop) {
+	r := in.callWhile(w, func(context.CancelFunc) {
 		pids := w.processes(in.parent)
 		if len(pids) == 0 {
 			w.t.Fatalf("there is no process of %s", in.parent)
@@ -267,20 +267,20 @@ func (in *intruder) killed(w workshop) {
 	if r.Error == nil || r.Error.Code != toolroom.CodeExecutionFailed && r.Error.Code != toolroom.CodeResourceLimit {
 		w.t.Errorf("the call whose process was killed: %s %v", r.Value, r.Error)
 	}
-	in.clean(w, in.as(w.t.Context(), w, "bob", "after a kill", 0), "after a kill")
+	in.wantClean(w, in.callAs(w.t.Context(), w, "bob", "after a kill", 0), "after a kill")
 }
 
-// another serves a version that returns something else: no process of the one before
+// testNewVersion serves a version that returns something else: no process of the previous version
 // may answer.
-func (in *intruder) another(w workshop) {
-	in.wait(w)
+func (in *intruder) testNewVersion(w workshop) {
+	in.waitForWarm(w)
 	w.serveUpload(in.upload(w.t, strings.Replace(in.source, "return found", `return ["another version"]`, 1)))
 	for range 3 {
 		w.wantValue("fn:intrude", `{"secret":"s"}`, `["another version"]`)
 	}
 }
 
-// processes returns the processes that this one has started, and they in turn, whose
+// processes returns the descendants of this process whose
 // command line contains a text and that see packages of this room.
 func (w workshop) processes(text string) []int {
 	w.t.Helper()
@@ -343,20 +343,20 @@ func TestTheBenchmarkOfToolsMeasuresCallsWithAFreshState(t *testing.T) {
 // waits with those of the first ends, once its last call has.
 func TestProcessesOfAVersionThatNobodyServesEnd(t *testing.T) {
 	t.Parallel()
-	needNPM(t)
+	requireNPM(t)
 	for _, in := range []intruder{
-		{"python", "intrude.py", "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\n" + pythonIntruder, pythonWaiting, "/run/layer"},
-		{"node", "intrude.ts", nodeIntruder, nodeWaiting, ""},
+		{"python", "intrude.py", "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\n" + pythonIntruder, pythonWarmCounts, "/run/layer"},
+		{"node", "intrude.ts", nodeIntruder, nodeWarmCounts, ""},
 	} {
 		t.Run(in.name, func(t *testing.T) {
 			t.Parallel()
-			w := newServing(t)
+			w := newServingWorkshop(t)
 			in.serve(w)
-			in.as(t.Context(), w, "ada", "secret-one", 0)
-			in.wait(w)
+			in.callAs(t.Context(), w, "ada", "secret-one", 0)
+			in.waitForWarm(w)
 			slow := make(chan *toolroom.Result, 1)
 			_, _, begun := in.ready(w)
-			go func() { slow <- in.as(t.Context(), w, "ada", "secret-two", 2) }()
+			go func() { slow <- in.callAs(t.Context(), w, "ada", "secret-two", 2) }()
 			w.until("beginning of a call", func() bool { _, _, now := in.ready(w); return now > begun })
 			plain := map[string]string{"intrude.py": "def intrude() -> int:\n    return 2\n", "intrude.ts": "export function intrude(): number { return 2 }\n"}[in.file]
 			w.serve(in.file, plain)

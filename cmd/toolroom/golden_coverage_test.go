@@ -14,7 +14,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// neverFail are operations that answer every caller who may ask with a list.
+// neverFail are operations that return a list to every caller that may use them.
 var neverFail = []string{
 	"GET /api/v1/approvals/rules", "GET /api/v1/artifacts", "GET /api/v1/policy/elevations", "GET /api/v1/sessions",
 	"GET /api/v1/sources", "GET /api/v1/approvals/events", "GET /healthz", "GET /api/v1/events",
@@ -46,7 +46,7 @@ func TestGoldenHasEveryOperation(t *testing.T) {
 	if len(operations) < 30 {
 		t.Fatalf("the API has %d operations", len(operations))
 	}
-	worked, failed := answered(t, operations)
+	worked, failed := operationOutcomes(t, operations)
 	for _, o := range operations {
 		if !worked[o] {
 			t.Errorf("no scenario has %s succeed", o)
@@ -57,8 +57,8 @@ func TestGoldenHasEveryOperation(t *testing.T) {
 	}
 }
 
-// answered tells which operations the scenarios have succeed and fail.
-func answered(t *testing.T, operations []string) (worked, failed map[string]bool) {
+// operationOutcomes returns the operations that succeed and those that fail in the scenarios.
+func operationOutcomes(t *testing.T, operations []string) (worked, failed map[string]bool) {
 	t.Helper()
 	// Those with fewer parameters come first: /approvals/rules is no approval.
 	slices.SortFunc(operations, func(a, b string) int { return strings.Count(a, "{") - strings.Count(b, "{") })

@@ -68,7 +68,7 @@ func (c *client) step(verb, rest string, input []string) string {
 	return c.request(method, params, input)
 }
 
-// hello starts what the client needs, says hello, and waits until all sources
+// hello connects the client, sends initialize or server/discover, and waits until all sources
 // have been listed.
 func (c *client) hello() string {
 	if c.transport != "stdio" && c.w.server == nil {
@@ -85,8 +85,8 @@ func (c *client) hello() string {
 	return out
 }
 
-// waitForSources waits as long as the first list of tools does, on stdio, where
-// nothing else tells.
+// waitForSources lists the tools, which waits for the sources: on stdio, no other
+// message tells when they are ready.
 func (c *client) waitForSources() {
 	if c.transport == "stdio" {
 		c.send(message(c, "0", "tools/list", ""), "0", "tools/list", nil)
@@ -99,7 +99,7 @@ func (c *client) request(method, params string, replies []string) string {
 	return c.send(message(c, id, method, params), id, method, replies)
 }
 
-// message writes a message. One of a modern client says what the client is.
+// message returns a message. That of a modern client includes the client's name and capabilities.
 func message(c *client, id, method, params string) string {
 	if c.revision >= modern {
 		meta := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":%s,"io.modelcontextprotocol/clientInfo":{"name":"golden","version":"1"}`, c.revision, c.can)
@@ -162,7 +162,7 @@ func (c *client) read(id string, replies []string, next func() (string, bool)) s
 		if strings.Contains(text, `/list_changed"`) {
 			continue // comes at any time while sources start
 		}
-		b.WriteString(marked(markOut, text+"\n"))
+		b.WriteString(prefixLines(markOut, text+"\n"))
 		if err := json.Unmarshal([]byte(text), &m); id == "raw" || err == nil && m.Method == "" && string(m.ID) == id {
 			return b.String()
 		}
@@ -221,7 +221,7 @@ func (c *client) post(text, id, method string, replies []string) string {
 		out := make(chan string)
 		go func() {
 			defer close(out)
-			for e := range eventsOf(resp.Body) {
+			for e := range readEvents(resp.Body) {
 				for _, l := range strings.Split(e, "\n") {
 					if data, ok := strings.CutPrefix(l, "data: "); ok && data != "" {
 						out <- data
@@ -237,7 +237,7 @@ func (c *client) post(text, id, method string, replies []string) string {
 	}
 	status := ""
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
-		status = head(resp)
+		status = statusAndHeaders(resp)
 	}
 	return status + answer(resp, string(body))
 }
@@ -285,7 +285,7 @@ func (c *client) listen() {
 	first := make(chan string, 1)
 	go func() {
 		defer close(c.lines)
-		for e := range eventsOf(resp.Body) {
+		for e := range readEvents(resp.Body) {
 			_, data, _ := strings.Cut(strings.TrimSuffix(e, "\n"), "data: ")
 			if strings.HasPrefix(e, "event: endpoint") {
 				first <- data
@@ -311,7 +311,7 @@ func (c *client) postTo(url, text string) string {
 	if err != nil {
 		c.w.t.Error(err)
 	}
-	return head(resp) + answer(resp, string(body))
+	return statusAndHeaders(resp) + answer(resp, string(body))
 }
 
 func (c *client) close() {

@@ -141,15 +141,15 @@ func (w *world) play(l *line, client string) {
 	if l.prose || strings.HasPrefix(l.text, "clients ") || w.t.Failed() {
 		return
 	}
-	text, input := w.mask.reveal(l.text), make([]string, len(l.input))
+	text, input := w.placeholders.restore(l.text), make([]string, len(l.input))
 	for i, in := range l.input {
-		input[i] = w.mask.reveal(in)
+		input[i] = w.placeholders.restore(in)
 	}
 	l.output[client] = w.step(text, input)
 }
 
-// marked puts a mark before each line of text.
-func marked(mark, text string) string {
+// prefixLines puts a mark before each line of text.
+func prefixLines(mark, text string) string {
 	if text == "" {
 		return ""
 	}

@@ -126,8 +126,8 @@ func upstream() int {
 	return 0
 }
 
-// say is a program for a source of command-line programs.
-func say() int {
+// runSay is the program say, for a source of command-line programs.
+func runSay() int {
 	switch arguments := strings.Join(os.Args[1:], " "); {
 	case strings.Contains(arguments, "--help"):
 		fmt.Print("Print words.\n\nUsage: say [OPTION]... [WORD]...\n\n  --loud          in capitals\n  --fail          fail with exit code 3\n  --times=NUMBER  how often\n")

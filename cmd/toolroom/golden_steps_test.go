@@ -30,20 +30,20 @@ const stepTimeout = time.Minute
 // world is what the steps of one scenario act on: a folder with its files, a
 // home, a server once it was started, and a client of MCP.
 type world struct {
-	t      *testing.T
-	dir    string
-	env    []string
-	mask   *mask
-	server *server
-	client *client
+	t            *testing.T
+	dir          string
+	env          []string
+	placeholders *placeholders
+	server       *server
+	client       *client
 	// background are the steps that run beside others, in the order of their start.
 	background []chan string
 	streams    map[string]*stream
 }
 
-// temporary returns a folder for temporary files that other users may enter, as
+// newTempFolder returns a folder for temporary files that other users may enter, as
 // sandboxes must. In the usual one, gc also finds what other tests have left.
-func temporary(t *testing.T) string {
+func newTempFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "golden-")
 	if err != nil {
@@ -60,14 +60,14 @@ func newWorld(t *testing.T, kit *kit, files *txtar.Archive, client string) *worl
 	t.Helper()
 	root := t.TempDir()
 	w := &world{t: t, dir: filepath.Join(root, "work"), streams: map[string]*stream{}}
-	w.mask = newMask(kit.services, "SERVICES", w.dir, "WORK", root, "ROOT", kit.bin, "BIN")
+	w.placeholders = newPlaceholders(kit.services, "SERVICES", w.dir, "WORK", root, "ROOT", kit.bin, "BIN")
 	w.env = []string{
 		"PATH=" + kit.bin, "HOME=" + filepath.Join(root, "user"), "TOOLROOM_HOME=" + filepath.Join(root, "home"), "TOOLROOM_TRUST_CONFIG=1", "TOOLROOM_QUIET=1",
-		"TMPDIR=" + temporary(t), "TZ=UTC", "NO_COLOR=1",
+		"TMPDIR=" + newTempFolder(t), "TZ=UTC", "NO_COLOR=1",
 	}
 	w.client = newClient(w, client)
 	version := fmt.Sprintf(`"protocolVersion":"%s"`, w.client.revision)
-	w.mask.fixed = append(w.mask.fixed, version, `"protocolVersion":"REVISION"`)
+	w.placeholders.fixed = append(w.placeholders.fixed, version, `"protocolVersion":"REVISION"`)
 	makeHome(t, filepath.Join(root, "home"))
 	for _, folder := range []string{w.dir, filepath.Join(root, "user")} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -88,7 +88,7 @@ func newWorld(t *testing.T, kit *kit, files *txtar.Archive, client string) *worl
 	for _, f := range files.Files {
 		w.write(f.Name, f.Data)
 	}
-	t.Cleanup(w.end)
+	t.Cleanup(w.stopAll)
 	return w
 }
 
@@ -98,12 +98,12 @@ func (w *world) write(name string, data []byte) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(w.mask.reveal(string(data))), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(w.placeholders.restore(string(data))), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// step does one step and tells what came of it, masked.
+// step does one step and returns its normalized output.
 func (w *world) step(text string, input []string) string {
 	if rest, ok := strings.CutPrefix(text, "& "); ok {
 		done := make(chan string, 1)
@@ -113,17 +113,17 @@ func (w *world) step(text string, input []string) string {
 	}
 	if rest, ok := strings.CutPrefix(text, "until "); ok {
 		words := split(w.t, rest)
-		return w.show(w.until(words[0], strings.TrimSpace(rest[strings.Index(rest, words[0])+len(words[0])+1:]), input))
+		return w.normalize(w.until(words[0], strings.TrimSpace(rest[strings.Index(rest, words[0])+len(words[0])+1:]), input))
 	}
 	if text == "wait" {
 		var b strings.Builder
 		for _, done := range w.background {
-			b.WriteString(w.show(<-done))
+			b.WriteString(w.normalize(<-done))
 		}
 		w.background = nil
 		return b.String()
 	}
-	return w.show(w.act(text, input))
+	return w.normalize(w.act(text, input))
 }
 
 // until repeats a step until its output has a text.
@@ -142,7 +142,7 @@ func (w *world) until(want, text string, input []string) string {
 	}
 }
 
-// act does one step. Its output is marked, and not yet masked.
+// act does one step. Its output has a mark before each line, and is not normalized yet.
 func (w *world) act(text string, input []string) string {
 	verb, rest, _ := strings.Cut(text, " ")
 	switch verb {
@@ -170,11 +170,11 @@ func (w *world) act(text string, input []string) string {
 	return ""
 }
 
-// show masks an output and lays out its JSON.
-func (w *world) show(out string) string {
-	masked := w.mask.hide(out)
+// normalize replaces what differs from run to run in an output, and breaks its JSON into lines.
+func (w *world) normalize(out string) string {
+	replaced := w.placeholders.replace(out)
 	var b strings.Builder
-	for _, l := range strings.SplitAfter(masked, "\n") {
+	for _, l := range strings.SplitAfter(replaced, "\n") {
 		mark, text := "", l
 		if len(l) > 2 && strings.Contains("|!=", l[:1]) {
 			mark, text = l[:2], l[2:]
@@ -182,10 +182,10 @@ func (w *world) show(out string) string {
 		data, isData := strings.CutPrefix(text, "data: ")
 		switch {
 		case isData && strings.HasPrefix(data, "{"):
-			b.WriteString(marked(mark, "data: "+layout(data)))
+			b.WriteString(prefixLines(mark, "data: "+breakJSON(data)))
 		case strings.HasPrefix(text, "{") || strings.HasPrefix(text, "["):
-			b.WriteString(marked(mark, layout(text)))
-		case masked != out && mark == markOut && !strings.HasPrefix(text, " "):
+			b.WriteString(prefixLines(mark, breakJSON(text)))
+		case replaced != out && mark == markOut && !strings.HasPrefix(text, " "):
 			b.WriteString(mark + columns(text))
 		default:
 			b.WriteString(l)
@@ -209,7 +209,7 @@ func (w *world) command(args, input []string) string {
 	} else if err != nil {
 		w.t.Error(err)
 	}
-	text := marked(markOut, out.String()) + withoutLog(marked(markErr, errs.String()))
+	text := prefixLines(markOut, out.String()) + withoutLog(prefixLines(markErr, errs.String()))
 	if code != 0 {
 		text += fmt.Sprintf("%sexit %d\n", markState, code)
 	}
@@ -223,7 +223,7 @@ type server struct {
 	w      *world
 	cmd    *exec.Cmd
 	url    string
-	said   chan string // lines of stderr; closed at its end
+	stderr chan string // lines of stderr; closed at its end
 	stdout bytes.Buffer
 }
 
@@ -231,7 +231,7 @@ var readyAt = regexp.MustCompile(`ready at http://([0-9.:]+)`)
 
 // serve starts a server and waits until it is ready.
 func (w *world) serve(args []string) string {
-	s := &server{w: w, cmd: exec.Command(filepath.Join(w.binary(), "toolroom"), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), said: make(chan string, 1000)}
+	s := &server{w: w, cmd: exec.Command(filepath.Join(w.binary(), "toolroom"), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), stderr: make(chan string, 1000)}
 	s.cmd.Dir, s.cmd.Env, s.cmd.Stdout = w.dir, w.env, &s.stdout
 	pipe, err := s.cmd.StderrPipe()
 	if err == nil {
@@ -242,27 +242,27 @@ func (w *world) serve(args []string) string {
 		return ""
 	}
 	go func() {
-		defer close(s.said)
+		defer close(s.stderr)
 		for lines := bufio.NewScanner(pipe); lines.Scan(); {
-			s.said <- lines.Text()
+			s.stderr <- lines.Text()
 		}
 	}()
 	w.server = s
-	var said strings.Builder
-	for l := range s.said {
-		said.WriteString(markErr + l + "\n")
+	var printed strings.Builder
+	for l := range s.stderr {
+		printed.WriteString(markErr + l + "\n")
 		if at := readyAt.FindStringSubmatch(l); at != nil {
 			s.url = "http://" + at[1]
-			w.mask.fixed = append(w.mask.fixed, at[1], "SERVER")
-			w.untilListed()
-			return withoutLog(said.String())
+			w.placeholders.fixed = append(w.placeholders.fixed, at[1], "SERVER")
+			w.waitForSources()
+			return withoutLog(printed.String())
 		}
 	}
-	return withoutLog(said.String()) + s.stop()
+	return withoutLog(printed.String()) + s.stop()
 }
 
-// untilListed waits until all sources have been listed or given up.
-func (w *world) untilListed() {
+// waitForSources waits until all sources have been listed or given up.
+func (w *world) waitForSources() {
 	for end := time.Now().Add(stepTimeout); strings.Contains(w.act("GET /readyz", nil), `"sources":`); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Error("the sources are never listed")
@@ -273,7 +273,7 @@ func (w *world) untilListed() {
 
 // withoutLog leaves out lines of the log, and the one that comes once all sources are
 // listed: what else goes on in the machine has a part in when they come.
-func withoutLog(said string) string { return logLine.ReplaceAllString(said, "") }
+func withoutLog(printed string) string { return logLine.ReplaceAllString(printed, "") }
 
 var logLine = regexp.MustCompile(`(?m)^! (time=|MCP clients see ).*\n`)
 
@@ -285,16 +285,16 @@ func (s *server) stop() string {
 	_ = s.cmd.Process.Signal(syscall.SIGINT)
 	kill := time.AfterFunc(stepTimeout, func() { _ = s.cmd.Process.Kill() })
 	defer kill.Stop()
-	var said strings.Builder
-	for l := range s.said {
-		said.WriteString(markErr + l + "\n")
+	var printed strings.Builder
+	for l := range s.stderr {
+		printed.WriteString(markErr + l + "\n")
 	}
 	_ = s.cmd.Wait()
-	return marked(markOut, s.stdout.String()) + withoutLog(said.String()) + fmt.Sprintf("%sexit %d\n", markState, s.cmd.ProcessState.ExitCode())
+	return prefixLines(markOut, s.stdout.String()) + withoutLog(printed.String()) + fmt.Sprintf("%sexit %d\n", markState, s.cmd.ProcessState.ExitCode())
 }
 
-// end stops what a scenario has left running.
-func (w *world) end() {
+// stopAll stops what a scenario has left running.
+func (w *world) stopAll() {
 	for _, s := range w.streams {
 		s.close()
 	}
@@ -302,13 +302,13 @@ func (w *world) end() {
 	if w.server == nil {
 		return
 	}
-	if said := w.server.stop(); w.t.Failed() {
-		w.t.Log(said)
+	if printed := w.server.stop(); w.t.Failed() {
+		w.t.Log(printed)
 	}
 }
 
-// usual are headers that say the same in all answers, or differ from run to run.
-var usual = []string{"Date", "Content-Length", "Content-Type", "X-Request-Id", "X-Content-Type-Options", "Connection"}
+// commonHeaders are headers that are equal in all responses, or differ from run to run.
+var commonHeaders = []string{"Date", "Content-Length", "Content-Type", "X-Request-Id", "X-Content-Type-Options", "Connection"}
 
 // request makes a request. Lines of the input are headers until one begins as
 // JSON does; a body may stand behind the path, too.
@@ -325,7 +325,7 @@ func (w *world) request(method, rest string, input []string) string {
 	if err != nil {
 		w.t.Errorf("%s %s: %v", method, rest, err)
 	}
-	return head(resp) + answer(resp, string(body))
+	return statusAndHeaders(resp) + answer(resp, string(body))
 }
 
 func (w *world) send(ctx context.Context, method, rest string, input []string) (*http.Response, error) {
@@ -364,13 +364,13 @@ func (w *world) send(ctx context.Context, method, rest string, input []string) (
 	return http.DefaultTransport.RoundTrip(req) // follows no redirect
 }
 
-// answer is a body as output. Whether JSON ends with a newline is all the same.
+// answer formats a response with its body. A newline at the end of JSON makes no difference.
 func answer(resp *http.Response, body string) string {
 	kind := resp.Header.Get("Content-Type")
 	if strings.HasPrefix(kind, "text/event-stream") {
 		var b strings.Builder
-		for e := range eventsOf(strings.NewReader(body)) {
-			b.WriteString(marked(markOut, e))
+		for e := range readEvents(strings.NewReader(body)) {
+			b.WriteString(prefixLines(markOut, e))
 		}
 		return b.String()
 	}
@@ -380,22 +380,22 @@ func answer(resp *http.Response, body string) string {
 	if strings.Contains(kind, "json") && body != "" {
 		body = strings.TrimSuffix(body, "\n") + "\n"
 	}
-	return marked(markOut, body)
+	return prefixLines(markOut, body)
 }
 
-// head is the status of an answer and the headers that are not usual.
-func head(resp *http.Response) string {
+// statusAndHeaders returns the status of a response and its headers except commonHeaders.
+func statusAndHeaders(resp *http.Response) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%d %s\n", markState, resp.StatusCode, resp.Header.Get("Content-Type"))
 	for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
-		if !slices.Contains(usual, name) {
+		if !slices.Contains(commonHeaders, name) {
 			fmt.Fprintf(&b, "%s%s: %s\n", markState, name, strings.Join(resp.Header[name], ", "))
 		}
 	}
 	return b.String()
 }
 
-// stream is an answer that goes on.
+// stream is a response whose body is still open.
 type stream struct {
 	events chan string
 	close  context.CancelFunc
@@ -416,15 +416,15 @@ func (w *world) follow(rest string, input []string) string {
 	go func() {
 		defer close(s.events)
 		defer resp.Body.Close()
-		for e := range eventsOf(resp.Body) {
+		for e := range readEvents(resp.Body) {
 			s.events <- e
 		}
 	}()
-	return head(resp)
+	return statusAndHeaders(resp)
 }
 
-// eventsOf reads the events of a stream, without comments.
-func eventsOf(r io.Reader) func(func(string) bool) {
+// readEvents reads the events of a stream, without comments.
+func readEvents(r io.Reader) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		var event strings.Builder
 		lines := bufio.NewScanner(r)
@@ -455,7 +455,7 @@ func (w *world) events(rest string) string {
 			if !ok {
 				return b.String() + markState + "the stream has ended\n"
 			}
-			b.WriteString(marked(markOut, e))
+			b.WriteString(prefixLines(markOut, e))
 		case <-time.After(stepTimeout):
 			w.t.Errorf("%s has no more events", name)
 			return b.String()

@@ -19,10 +19,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/golden with what Toolroom answers now")
 
-// programs are what this test binary is when it is started under their names.
-var programs = map[string]func() int{"toolroom": run, "upstream": upstream, "say": say}
+// programs are the programs that this test binary runs when it is started under their names.
+var programs = map[string]func() int{"toolroom": run, "upstream": upstream, "say": runSay}
 
-// secretVariable is a variable of the environment that no build may see.
+// secretVariable is an environment variable that no build may see.
 const secretVariable = "TOOLROOM_TEST_SECRET"
 
 func TestMain(m *testing.M) {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// short is a terminal of 80 columns and 5 lines.
-type short struct{ bytes.Buffer }
+// smallTerminal is a terminal of 80 columns and 5 lines.
+type smallTerminal struct{ bytes.Buffer }
 
-func (*short) terminalWidth() int  { return 80 }
-func (*short) terminalHeight() int { return 5 }
+func (*smallTerminal) terminalWidth() int  { return 80 }
+func (*smallTerminal) terminalHeight() int { return 5 }
 
 type keyboard struct{ *strings.Reader }
 
@@ -31,7 +31,7 @@ func TestALongTextIsReadAScreenfulAtATime(t *testing.T) {
 		{"into a pipe", "", 0, 10, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := &short{}
+			err := &smallTerminal{}
 			s := newScreen(keyboard{strings.NewReader(c.keys)}, &bytes.Buffer{}, err)
 			if !c.interactive {
 				s = newScreen(strings.NewReader(""), &bytes.Buffer{}, &err.Buffer)
@@ -50,7 +50,7 @@ func TestALongTextIsReadAScreenfulAtATime(t *testing.T) {
 func TestLongFieldsAreReadAScreenfulAtATime(t *testing.T) {
 	t.Parallel()
 	value := strings.Repeat("a line\n", 10)
-	terminal, out := &short{}, &bytes.Buffer{}
+	terminal, out := &smallTerminal{}, &bytes.Buffer{}
 	s := newScreen(keyboard{strings.NewReader("q\n")}, out, terminal)
 	s.outTerminal = true
 	if err := s.pagedFields(t.Context(), "diff", value); err != nil {

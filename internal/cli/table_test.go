@@ -9,13 +9,13 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
-// sized is a terminal of a width.
-type sized struct {
+// sizedTerminal is a terminal of a width.
+type sizedTerminal struct {
 	bytes.Buffer
 	width int
 }
 
-func (s *sized) terminalWidth() int { return s.width }
+func (s *sizedTerminal) terminalWidth() int { return s.width }
 
 func TestTablesFitTheTerminalAndLoseNothing(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestTablesFitTheTerminalAndLoseNothing(t *testing.T) {
 	}
 	head := func() []string { return []string{"CALL", "TOOL", "STATUS", "RESULT"} }
 	for _, width := range []int{40, 80, 120} {
-		out := &sized{width: width}
+		out := &sizedTerminal{width: width}
 		s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
 		s.out, s.outTerminal = out, true
 		if err := s.table(head(), rows()); err != nil {
@@ -56,7 +56,7 @@ func TestTablesFitTheTerminalAndLoseNothing(t *testing.T) {
 func TestTextsOfFieldsAreWrappedBetweenWordsOnTerminals(t *testing.T) {
 	t.Parallel()
 	prose, command := strings.Repeat("a word and another ", 10)+"end", "toolroom call x:y "+strings.Repeat("name=value ", 12)
-	out := &sized{width: 60}
+	out := &sizedTerminal{width: 60}
 	s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
 	s.out, s.outTerminal = out, true
 	if err := s.fields("what", prose, "call", command); err != nil {
@@ -104,7 +104,7 @@ func TestTheBeginningOfAnIDIsEnough(t *testing.T) {
 
 func TestAResultOfManyColumnsHasALineOfItsOwn(t *testing.T) {
 	t.Parallel()
-	out := &sized{width: 80}
+	out := &sizedTerminal{width: 80}
 	s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
 	s.out, s.outTerminal = out, true
 	result := "files:write_file is waiting for approval by a person (apr_g5xi3zjvkrrm)"
@@ -137,7 +137,7 @@ func TestCellsBreakAfterPunctuation(t *testing.T) {
 
 func TestIDsAreNeverWrapped(t *testing.T) {
 	t.Parallel()
-	out := &sized{width: 80}
+	out := &sizedTerminal{width: 80}
 	s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
 	s.out, s.outTerminal = out, true
 	id, tool := "call_06zwwy24", "filesystem:list_directory_with_sizes"
@@ -160,7 +160,7 @@ func TestIDsAreNeverWrapped(t *testing.T) {
 func TestStatesAndTimesAreNotBrokenBesideLongIDs(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"fn:a_name_of_a_tool@12", "github:list_pull_request_review_comments@1", strings.Repeat("long_", 12) + ":" + strings.Repeat("name_", 12)} {
-		out := &sized{width: 80}
+		out := &sizedTerminal{width: 80}
 		s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
 		s.out, s.outTerminal = out, true
 		err := s.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, [][]string{

@@ -23,33 +23,33 @@ func terminal() (a *cli, shown *bytes.Buffer) {
 	return a, shown
 }
 
-// hostile controls a terminal, turns text around and hides some of it.
-const hostile = "\x1b]0;t\x07\x1b[2J\u009b31m \u202e500 ot\u202c \u200b\U000e0041 end"
+// hostileText controls a terminal, turns text around and hides some of it.
+const hostileText = "\x1b]0;t\x07\x1b[2J\u009b31m \u202e500 ot\u202c \u200b\U000e0041 end"
 
 func TestTerminalsGetNoControlSequencesOfPrograms(t *testing.T) {
 	t.Parallel()
-	chunk, err := json.Marshal(map[string]string{"stream": "stdout", "text": hostile})
+	chunk, err := json.Marshal(map[string]string{"stream": "stdout", "text": hostileText})
 	if err != nil {
 		t.Fatal(err)
 	}
-	question := &toolroom.Approval{ID: "apr_1", Tool: "e:pay", Arguments: json.RawMessage(`{"to":"` + strings.ReplaceAll(hostile[len("\x1b]0;t\x07\x1b[2J"):], "\x1b", "") + `"}`), Expires: time.Now().Add(time.Hour)}
+	question := &toolroom.Approval{ID: "apr_1", Tool: "e:pay", Arguments: json.RawMessage(`{"to":"` + strings.ReplaceAll(hostileText[len("\x1b]0;t\x07\x1b[2J"):], "\x1b", "") + `"}`), Expires: time.Now().Add(time.Hour)}
 	for name, show := range map[string]func(a *cli) error{
 		"output of a program":    func(a *cli) error { return a.printChunk(chunk) },
 		"errors of a program":    func(a *cli) error { return a.printChunk(bytes.Replace(chunk, []byte("stdout"), []byte("stderr"), 1)) },
-		"a text to decide about": func(a *cli) error { return a.screen.review(hostile) },
-		"the text of a result":   func(a *cli) error { return a.screen.text(hostile) },
-		"a message":              func(a *cli) error { return a.screen.printf("%s", hostile) },
-		"a JSON answer":          func(a *cli) error { return a.screen.json(map[string]string{"text": hostile}) },
-		"a line of a stream":     func(a *cli) error { return a.screen.jsonLine(hostile) },
-		"a table":                func(a *cli) error { return a.screen.table([]string{"A"}, [][]string{{hostile}}) },
-		"fields":                 func(a *cli) error { return a.screen.fields("name", hostile) },
-		"an error":               func(a *cli) error { a.screen.fail(hostile, hostile); return nil },
+		"a text to decide about": func(a *cli) error { return a.screen.review(hostileText) },
+		"the text of a result":   func(a *cli) error { return a.screen.text(hostileText) },
+		"a message":              func(a *cli) error { return a.screen.printf("%s", hostileText) },
+		"a JSON answer":          func(a *cli) error { return a.screen.json(map[string]string{"text": hostileText}) },
+		"a line of a stream":     func(a *cli) error { return a.screen.jsonLine(hostileText) },
+		"a table":                func(a *cli) error { return a.screen.table([]string{"A"}, [][]string{{hostileText}}) },
+		"fields":                 func(a *cli) error { return a.screen.fields("name", hostileText) },
+		"an error":               func(a *cli) error { a.screen.fail(hostileText, hostileText); return nil },
 		"the question":           func(a *cli) error { return a.showApproval(t.Context(), question) },
 		"the list of questions":  func(a *cli) error { return a.foldApprovals([]*toolroom.Approval{question}) },
 		"an artifact, bytewise": func(a *cli) error {
 			w := a.screen.stream()
-			for i := range len(hostile) {
-				if _, err := w.Write([]byte{hostile[i]}); err != nil {
+			for i := range len(hostileText) {
+				if _, err := w.Write([]byte{hostileText[i]}); err != nil {
 					return err
 				}
 			}
@@ -91,7 +91,7 @@ func TestPipesGetTheBytesOfPrograms(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	s := &screen{in: strings.NewReader(""), out: &out, err: io.Discard, lines: bufio.NewReader(strings.NewReader(""))}
-	if err := s.output(false, hostile); err != nil || out.String() != hostile {
+	if err := s.output(false, hostileText); err != nil || out.String() != hostileText {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
 }
@@ -100,7 +100,7 @@ func TestPipesGetTheBytesOfPrograms(t *testing.T) {
 func TestYAMLHidesNothingAndSaysWhatJSONSays(t *testing.T) {
 	t.Parallel()
 	value := map[string]any{
-		"text": hostile, "lines": "a\n" + hostile + "\n", "plain lines": "a\nb\n", "k\u200b" + hostile: []any{"", "null", "1", "~", "a: b", `\u202e`, "- x", "#", " lead", "trail ", "'", "\"", "\t"},
+		"text": hostileText, "lines": "a\n" + hostileText + "\n", "plain lines": "a\nb\n", "k\u200b" + hostileText: []any{"", "null", "1", "~", "a: b", `\u202e`, "- x", "#", " lead", "trail ", "'", "\"", "\t"},
 		"number": json.Number("12345678901234567890.50"), "int": 3, "no": nil, "yes": true, "empty": map[string]any{}, "none": []any{}, "tag": "\U000E0041\U000E0042", "long": strings.Repeat("word \u202e ", 60),
 	}
 	a, shown := terminal()

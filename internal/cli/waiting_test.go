@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// eighty is a terminal of 80 columns.
-type eighty struct{ bytes.Buffer }
+// terminal80 is a terminal of 80 columns.
+type terminal80 struct{ bytes.Buffer }
 
-func (*eighty) terminalWidth() int { return 80 }
+func (*terminal80) terminalWidth() int { return 80 }
 
 func TestWaitsOfMoreThanASecondSayWhatIsDone(t *testing.T) {
 	for _, c := range []struct {
@@ -28,7 +28,7 @@ func TestWaitsOfMoreThanASecondSayWhatIsDone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				err := &eighty{}
+				err := &terminal80{}
 				s := newScreen(strings.NewReader(""), &bytes.Buffer{}, &err.Buffer)
 				if c.terminal {
 					s = newScreen(strings.NewReader(""), &bytes.Buffer{}, err)

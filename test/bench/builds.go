@@ -23,7 +23,7 @@ func compare(ctx context.Context, o options) error {
 		return err
 	}
 	defer plain.end()
-	ways := []way{{"plain proxy", plain}}
+	routes := []route{{"plain proxy", plain}}
 	for build := range strings.SplitSeq(o.builds, ",") {
 		name, path, _ := strings.Cut(build, "=")
 		p, err := startBuild(ctx, path, "toolroom", up.url)
@@ -31,21 +31,21 @@ func compare(ctx context.Context, o options) error {
 			return err
 		}
 		defer p.end()
-		ways = append(ways, way{name, p})
+		routes = append(routes, route{name, p})
 	}
 	each := []int{1, 64}
 	if o.connections > 0 {
 		each = []int{o.connections}
 	}
 	for _, connections := range each {
-		fmt.Printf("%d connections, closed loop, %d rounds of %d calls each way\n", connections, o.rounds, o.calls)
-		cpu, ratios, p50 := make([][]float64, len(ways)), make([][]float64, len(ways)), make([][]float64, len(ways))
+		fmt.Printf("%d connections, closed loop, %d rounds of %d calls for each route\n", connections, o.rounds, o.calls)
+		cpu, ratios, p50 := make([][]float64, len(routes)), make([][]float64, len(routes)), make([][]float64, len(routes))
 		for round := range o.rounds + 1 {
 			var base figure
-			for i, w := range ways {
-				f, err := load(ctx, w.process, modern, connections, o.calls)
+			for i, r := range routes {
+				f, err := load(ctx, r.process, modern, connections, o.calls)
 				if err != nil {
-					return fmt.Errorf("%s: %w", w.name, err)
+					return fmt.Errorf("%s: %w", r.name, err)
 				}
 				if i == 0 {
 					base = f
@@ -58,11 +58,11 @@ func compare(ctx context.Context, o options) error {
 				p50[i] = append(p50[i], ms(f.p50))
 			}
 		}
-		for i, w := range ways {
+		for i, r := range routes {
 			slices.Sort(ratios[i])
 			n := len(ratios[i])
 			fmt.Printf("  %-15s CPU %4.0f µs/call  %.2f times the plain proxy's (quarters %.2f and %.2f)  p50 %6.2f ms\n",
-				w.name, median(cpu[i]), median(ratios[i]), ratios[i][n/4], ratios[i][n*3/4], median(p50[i]))
+				r.name, median(cpu[i]), median(ratios[i]), ratios[i][n/4], ratios[i][n*3/4], median(p50[i]))
 		}
 	}
 	return nil
@@ -73,8 +73,8 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// profiled runs do and writes its CPU profile to a file, if one is named.
-func profiled(file string, do func() error) error {
+// withProfile runs do and writes its CPU profile to a file, if one is named.
+func withProfile(file string, do func() error) error {
 	if file == "" {
 		return do()
 	}

@@ -37,8 +37,8 @@ func headers(version, session string) map[string]string {
 	return h
 }
 
-// begin begins a session, if the revision and the server have sessions.
-func begin(ctx context.Context, client *http.Client, to, version string) (session string, err error) {
+// openSession begins a session, if the revision and the server have sessions.
+func openSession(ctx context.Context, client *http.Client, to, version string) (session string, err error) {
 	if version != legacy {
 		return "", nil
 	}
@@ -51,11 +51,11 @@ func begin(ctx context.Context, client *http.Client, to, version string) (sessio
 
 // load makes calls in a closed loop and checks each response.
 func load(ctx context.Context, p *process, version string, connections, calls int) (figure, error) {
-	client := &http.Client{Transport: keepAlives()}
+	client := &http.Client{Transport: newTransport()}
 	defer client.CloseIdleConnections()
 	sessions := make([]map[string]string, connections)
 	for i := range sessions {
-		session, err := begin(ctx, client, p.url, version)
+		session, err := openSession(ctx, client, p.url, version)
 		if err != nil {
 			return figure{}, err
 		}

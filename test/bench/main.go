@@ -54,7 +54,7 @@ func main() {
 		case "sdk":
 			return sdkProxy(ctx, *target, *sessions)
 		case "toolroom":
-			return profiled(o.profile, func() error { return toolroom(ctx, *target, *sources) })
+			return withProfile(o.profile, func() error { return serveToolroom(ctx, *target, *sources) })
 		}
 		return fmt.Errorf("there is no role %q", *role)
 	}()

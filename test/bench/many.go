@@ -21,7 +21,7 @@ func idleSessions(ctx context.Context, o options) error {
 		return err
 	}
 	defer p.end()
-	client := &http.Client{Transport: keepAlives()}
+	client := &http.Client{Transport: newTransport()}
 	defer client.CloseIdleConnections()
 	if _, err := load(ctx, p, legacy, 8, 500); err != nil { // warms up
 		return err
@@ -31,7 +31,7 @@ func idleSessions(ctx context.Context, o options) error {
 		return err
 	}
 	for range o.idle {
-		if _, err := begin(ctx, client, p.url, legacy); err != nil {
+		if _, err := openSession(ctx, client, p.url, legacy); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func manyServers(ctx context.Context, o options) error {
 	}
 	defer p.end()
 	fmt.Printf("  %d servers with %d tools each: ready after %.2f s\n", servers, toolsPerServer, time.Since(began).Seconds())
-	client := &http.Client{Transport: keepAlives()}
+	client := &http.Client{Transport: newTransport()}
 	defer client.CloseIdleConnections()
 	var all []time.Duration
 	for range 20 {

@@ -18,8 +18,8 @@ type options struct {
 	connections       int
 }
 
-// way is one route to the server.
-type way struct {
+// route is one route to the server.
+type route struct {
 	name string
 	*process
 }
@@ -31,9 +31,9 @@ func measure(ctx context.Context, o options) error {
 		title string
 		do    func(context.Context, options) error
 	}{
-		{"clients of 2026-07-28, server over HTTP", func(ctx context.Context, o options) error { return calls(ctx, o, modern, false) }},
-		{"clients with sessions (2025-11-25), server over HTTP", func(ctx context.Context, o options) error { return calls(ctx, o, legacy, false) }},
-		{"clients of 2026-07-28, server on stdio", func(ctx context.Context, o options) error { return calls(ctx, o, modern, true) }},
+		{"clients of 2026-07-28, server over HTTP", func(ctx context.Context, o options) error { return measureCalls(ctx, o, modern, false) }},
+		{"clients with sessions (2025-11-25), server over HTTP", func(ctx context.Context, o options) error { return measureCalls(ctx, o, legacy, false) }},
+		{"clients of 2026-07-28, server on stdio", func(ctx context.Context, o options) error { return measureCalls(ctx, o, modern, true) }},
 		{"idle sessions", idleSessions},
 		{"many servers", manyServers},
 	} {
@@ -48,10 +48,10 @@ func measure(ctx context.Context, o options) error {
 	return nil
 }
 
-// calls measures calls by each route. It measures the plain proxy first, because the others
+// measureCalls measures calls by each route. It measures the plain proxy first, because the others
 // are compared with it. A server on stdio has no plain proxy, so it is compared with that
 // over HTTP.
-func calls(ctx context.Context, o options, version string, stdio bool) error {
+func measureCalls(ctx context.Context, o options, version string, stdio bool) error {
 	up, err := start(ctx, "upstream", "", fmt.Sprintf("-writes=%t", o.writes))
 	if err != nil {
 		return err
@@ -62,36 +62,36 @@ func calls(ctx context.Context, o options, version string, stdio bool) error {
 		return err
 	}
 	defer plain.end()
-	ways := []way{{"upstream alone", up}, {"plain proxy", plain}}
+	routes := []route{{"upstream alone", up}, {"plain proxy", plain}}
 	target := up.url
 	if stdio {
 		target = onStdio
 	}
-	for _, w := range []struct{ name, role string }{{"go-sdk proxy", "sdk"}, {"toolroom", "toolroom"}} {
-		p, err := start(ctx, w.role, target, fmt.Sprintf("-sessions=%t", version == legacy))
+	for _, r := range []struct{ name, role string }{{"go-sdk proxy", "sdk"}, {"toolroom", "toolroom"}} {
+		p, err := start(ctx, r.role, target, fmt.Sprintf("-sessions=%t", version == legacy))
 		if err != nil {
 			return err
 		}
 		defer p.end()
-		ways = append(ways, way{w.name, p})
+		routes = append(routes, route{r.name, p})
 	}
 	for _, connections := range []int{1, 64} {
-		fmt.Printf("%d connections, closed loop, %d calls each way\n", connections, o.calls)
+		fmt.Printf("%d connections, closed loop, %d calls for each route\n", connections, o.calls)
 		var base figure
-		for _, w := range ways {
-			if _, err := load(ctx, w.process, version, connections, o.calls/5); err != nil { // warms up
-				return fmt.Errorf("%s: %w", w.name, err)
+		for _, r := range routes {
+			if _, err := load(ctx, r.process, version, connections, o.calls/5); err != nil { // warms up
+				return fmt.Errorf("%s: %w", r.name, err)
 			}
-			f, err := load(ctx, w.process, version, connections, o.calls)
+			f, err := load(ctx, r.process, version, connections, o.calls)
 			if err != nil {
-				return fmt.Errorf("%s: %w", w.name, err)
+				return fmt.Errorf("%s: %w", r.name, err)
 			}
-			if w.name == "plain proxy" {
+			if r.name == "plain proxy" {
 				base = f
 			}
-			f.print(w.name, base)
+			f.print(r.name, base)
 		}
-		if err := others(ctx, o, ways, version, connections); err != nil {
+		if err := runLoadGenerators(ctx, o, routes, version, connections); err != nil {
 			return err
 		}
 	}

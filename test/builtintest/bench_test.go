@@ -30,7 +30,7 @@ func newBench(b *testing.B, site http.Handler, roots ...string) *world {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := layOut(base, s.URL, ""); err != nil {
+	if err := writeWorld(base, s.URL, ""); err != nil {
 		b.Fatal(err)
 	}
 	if len(roots) > 0 {
@@ -102,8 +102,8 @@ func BenchmarkFile(b *testing.B) {
 	})
 }
 
-// article is a page of 40 paragraphs, with what surrounds articles.
-func article(w http.ResponseWriter, _ *http.Request) {
+// serveArticle is a page of 40 paragraphs, with what surrounds articles.
+func serveArticle(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html")
 	fmt.Fprint(w, "<html><head><title>Harbours</title></head><body><nav>"+strings.Repeat("<a href=/x>link</a> ", 100)+"</nav><article><h1>Harbours</h1>")
 	for i := range 40 {
@@ -113,7 +113,7 @@ func article(w http.ResponseWriter, _ *http.Request) {
 }
 
 func BenchmarkFetch(b *testing.B) {
-	w := newBench(b, http.HandlerFunc(article))
+	w := newBench(b, http.HandlerFunc(serveArticle))
 	b.Run("web:fetch", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ { // each address is new, so that none comes from the cache
 			w.call(b, "web:fetch", toolroom.Args{"url": fmt.Sprintf("%s/%d", w.url, i)})
@@ -127,8 +127,8 @@ func BenchmarkFetch(b *testing.B) {
 	})
 }
 
-// shop is a page of 200 products.
-func shop(w http.ResponseWriter, _ *http.Request) {
+// serveShop is a page of 200 products.
+func serveShop(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html")
 	fmt.Fprint(w, "<title>Shop</title><h1>Shop</h1><nav><a href=/>Home</a><a href=/cart>Cart</a></nav><ul>")
 	for i := range 200 {
@@ -141,7 +141,7 @@ func shop(w http.ResponseWriter, _ *http.Request) {
 func tokens(b *testing.B, text string) { b.ReportMetric(float64(len(text))/4, "tokens") }
 
 func BenchmarkSnapshot(b *testing.B) {
-	w := newBench(b, http.HandlerFunc(shop))
+	w := newBench(b, http.HandlerFunc(serveShop))
 	w.call(b, "browser:navigate", toolroom.Args{"url": w.url})
 	for _, tool := range []string{"browser:snapshot", "browser:click"} {
 		b.Run(tool, func(b *testing.B) {

@@ -33,8 +33,8 @@ type prediction struct {
 	Effects []toolroom.Effect
 }
 
-// watched makes all calls, and prints what their receipts predict.
-func watched(base string) int {
+// runWatched makes all calls, and prints what their receipts predict.
+func runWatched(base string) int {
 	ctx := context.Background()
 	w, err := openWorld(ctx, base, os.Getenv(watchedURL))
 	if err != nil {
@@ -45,7 +45,7 @@ func watched(base string) int {
 	out := json.NewEncoder(os.Stdout)
 	for _, r := range rows() {
 		_, _ = os.Stat(markFolder + r.tool)
-		result := w.valid(ctx, r, "", "m")
+		result := w.callValid(ctx, r, "", "m")
 		_, _ = os.Stat(markFolder)
 		p := prediction{Tool: r.tool}
 		if !result.OK() && r.fails == "" {
@@ -64,8 +64,8 @@ func watched(base string) int {
 	return 0
 }
 
-// seen is what strace saw of one call.
-type seen struct {
+// traced is what strace saw of one call.
+type traced struct {
 	reads, writes, hosts, programs map[string]bool
 }
 
@@ -74,14 +74,14 @@ type seen struct {
 // system reads to start programs are left out; so is what Chromium does with its profile.
 func TestEffectsAreThoseThatStraceSees(t *testing.T) {
 	t.Parallel()
-	needs(t, "strace", "chromium", "git")
+	requirePrograms(t, "strace", "chromium", "git")
 	s := httptest.NewServer(services())
 	defer s.Close()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := layOut(base, s.URL, ""); err != nil {
+	if err := writeWorld(base, s.URL, ""); err != nil {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()
@@ -123,7 +123,7 @@ func TestEffectsAreThoseThatStraceSees(t *testing.T) {
 	}
 }
 
-func judge(t *testing.T, base, self string, r row, p prediction, s *seen) {
+func judge(t *testing.T, base, self string, r row, p prediction, s *traced) {
 	t.Helper()
 	work, browser := filepath.Join(base, "work"), strings.HasPrefix(r.tool, "browser:")
 	var read, written, hosts, commands []string
@@ -191,14 +191,14 @@ var (
 
 // readTrace returns what was seen of each call. A call that another thread interrupted is in
 // two lines.
-func readTrace(name string) (map[string]*seen, error) {
+func readTrace(name string) (map[string]*traced, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	calls, begun := map[string]*seen{}, map[string]string{}
-	var current *seen
+	calls, begun := map[string]*traced{}, map[string]string{}
+	var current *traced
 	scanner := bufio.NewScanner(f)
 	scanner.Buffer(nil, 1<<20)
 	for scanner.Scan() {
@@ -214,7 +214,7 @@ func readTrace(name string) (map[string]*seen, error) {
 			tool, _, _ := strings.Cut(mark, `"`)
 			if current = nil; tool != "" {
 				if calls[tool] == nil {
-					calls[tool] = &seen{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+					calls[tool] = &traced{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 				}
 				current = calls[tool]
 			}
@@ -228,7 +228,7 @@ func readTrace(name string) (map[string]*seen, error) {
 }
 
 // add notes a system call.
-func (s *seen) add(name, args, result string) {
+func (s *traced) add(name, args, result string) {
 	if name == "connect" {
 		if m := inetArg.FindStringSubmatch(args); m != nil {
 			s.hosts[m[2]+":"+m[1]] = true

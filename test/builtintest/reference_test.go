@@ -46,11 +46,11 @@ func keywords(t *testing.T) []question {
 
 func questions(t *testing.T, name string) []question {
 	t.Helper()
-	return lines[question](t, "testdata/"+name)
+	return readLines[question](t, "testdata/"+name)
 }
 
-// lines returns the JSON values in a file with one a line.
-func lines[T any](t *testing.T, path string) (all []T) {
+// readLines returns the JSON values in a file with one a line.
+func readLines[T any](t *testing.T, path string) (all []T) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -66,8 +66,8 @@ func lines[T any](t *testing.T, path string) (all []T) {
 	return all
 }
 
-// leastFirst is the least share of questions that must find their tool first.
-const leastFirst = 0.95
+// minFirstShare is the least share of questions that must find their tool first.
+const minFirstShare = 0.95
 
 // A question in a user's words finds its tool first, among the packs that are on by default
 // and the pack of the tool.
@@ -77,11 +77,11 @@ func TestQuestionsFindTheirToolFirst(t *testing.T) {
 	if len(all) < 300 {
 		t.Errorf("%d questions", len(all))
 	}
-	first, _, asked, misses := ask(t, all)
+	first, _, asked, misses := countHits(t, all)
 	for _, miss := range misses {
 		t.Log(miss)
 	}
-	if share := float64(first) / float64(len(all)); share < leastFirst {
+	if share := float64(first) / float64(len(all)); share < minFirstShare {
 		t.Errorf("%d of %d questions find their tool first (%.3f)", first, len(all), share)
 	}
 	tools, err := Tools()
@@ -103,7 +103,7 @@ func TestQuestionsThatNobodyTunedForFindTheirTool(t *testing.T) {
 	t.Parallel()
 	for name, least := range map[string]struct{ first, three int }{"unseen.jsonl": {91, 97}, "heldout.jsonl": {80, 90}} {
 		all := questions(t, name)
-		first, three, _, _ := ask(t, all)
+		first, three, _, _ := countHits(t, all)
 		t.Logf("%s: %d of %d questions find their tool first, %d among the first three", name, first, len(all), three)
 		if 100*first < least.first*len(all) || 100*three < least.three*len(all) {
 			t.Errorf("%s: %d of %d questions find their tool first, %d among the first three", name, first, len(all), three)
@@ -127,11 +127,11 @@ func TestToolsOfUsersAreFoundBesideTheBuiltin(t *testing.T) {
 		})
 	}
 	const metatool = "../../internal/search/bench/testdata/metatool."
-	for _, d := range lines[search.Document](t, metatool+"tools.jsonl") {
+	for _, d := range readLines[search.Document](t, metatool+"tools.jsonl") {
 		index.Put(d)
 	}
 	first := func(name string) float64 {
-		all := lines[question](t, name)
+		all := readLines[question](t, name)
 		found := 0
 		for _, q := range all {
 			if hits := index.Search(q.Text, search.Options{Limit: 1}); len(hits) > 0 && slices.Contains(q.Relevant, hits[0].ID) {
@@ -148,9 +148,9 @@ func TestToolsOfUsersAreFoundBesideTheBuiltin(t *testing.T) {
 	}
 }
 
-// ask returns how many questions find their tool (or one of several that answer them) first
+// countHits returns how many questions find their tool (or one of several that answer them) first
 // and among the first three, how many there are of each tool, and those that find another first.
-func ask(t *testing.T, all []question) (first, three int, asked map[string]int, misses []string) {
+func countHits(t *testing.T, all []question) (first, three int, asked map[string]int, misses []string) {
 	t.Helper()
 	catalogs := map[string]*catalog.Catalog{"": catalogOf(t, "")}
 	packOf := map[string]string{}

@@ -16,15 +16,15 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// number returns a kept id as a number.
-func (w *world) number(name string) int {
+// keptNumber returns a kept id as a number.
+func (w *world) keptNumber(name string) int {
 	n := 0
 	_, _ = fmt.Sscan(w.ids[name], &n) // 0 is no process
 	return n
 }
 
-// valid makes the valid call of a row.
-func (w *world) valid(ctx context.Context, r row, who, mark string) *toolroom.Result {
+// callValid makes the valid call of a row.
+func (w *world) callValid(ctx context.Context, r row, who, mark string) *toolroom.Result {
 	if r.tool == "git:commit" { // so that there is something to commit
 		_ = os.WriteFile(filepath.Join(w.dir, "README.md"), fmt.Appendln(nil, time.Now()), 0o600)
 	}
@@ -83,7 +83,7 @@ func TestTwoIdentitiesSideBySide(t *testing.T) {
 				if shared {
 					mu.Lock()
 				}
-				out := w.valid(t.Context(), r, who, "mark-"+who)
+				out := w.callValid(t.Context(), r, who, "mark-"+who)
 				if shared {
 					mu.Unlock()
 				}
@@ -104,9 +104,9 @@ var hostile = []string{
 	"'; DROP TABLE receipts; --", "{{7*7}}${7*7}", "\x1b]0;x\x07\u202e\ufeff", "-rf",
 }
 
-// abuses returns arguments that no tool likes: of each argument its hostile, huge and wrong
+// abusiveArguments returns arguments that no tool likes: of each argument its hostile, huge and wrong
 // values, in place of the valid one.
-func abuses(tool toolroom.Tool, valid toolroom.Args) (invalid, strange []toolroom.Args) {
+func abusiveArguments(tool toolroom.Tool, valid toolroom.Args) (invalid, strange []toolroom.Args) {
 	var schema struct {
 		Properties map[string]struct{ Type any }
 		Required   []string
@@ -166,11 +166,11 @@ func TestInvalidHostileAndHugeArguments(t *testing.T) {
 	}
 	for _, r := range rows() {
 		valid := r.args(w, "m")
-		w.valid(t.Context(), r, "", "m") // it makes what the others need
+		w.callValid(t.Context(), r, "", "m") // it makes what the others need
 		if r.tool == "cron:delete" || r.tool == "process:kill" || r.tool == "browser:close" {
 			continue // only an id, or nothing, which others have tested
 		}
-		invalid, strange := abuses(byID[r.tool], valid)
+		invalid, strange := abusiveArguments(byID[r.tool], valid)
 		for _, args := range invalid {
 			if out := w.run(t.Context(), "", r.tool, args); out.OK() || out.Error.Code != toolroom.CodeInvalidArguments {
 				t.Errorf("%s takes %.200s: %+v", r.tool, args.JSON(), out.Error)
@@ -210,7 +210,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 		if out := w.run(cancelled, "", r.tool, r.args(w, "m")); out.OK() {
 			t.Errorf("%s ran although it was cancelled", r.tool)
 		}
-		w.valid(t.Context(), r, "", "m")
+		w.callValid(t.Context(), r, "", "m")
 		if r.tool == "process:start" {
 			w.ids["pid"] = w.ids["mpid"]
 		}
@@ -245,7 +245,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 func TestEveryToolIsDeniedByPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
-	denying := newWorldDenied(t)
+	denying := newDenyingWorld(t)
 	before, err := os.ReadDir(denying.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestEveryToolIsDeniedByPolicy(t *testing.T) {
 	}
 }
 
-func newWorldDenied(t *testing.T) *world {
+func newDenyingWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, `tools: {deny: ["file.*","git.*","process.*","web.*","memory.*","sessions.*","cron.*","message.*","minio.*","k8s.*","media.*","image.*","audio.*","screen.*","camera.*","gmail.*","calendar.*","docs.*","drive.*","tasks.*","browser.*","system.*"], agents: {none: {deny: ["*"]}}, immutable_denylist: [{tool: "shell.exec", args_pattern: "git", reason: never}]}`)
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if base := os.Getenv(watchedBase); base != "" {
-		os.Exit(watched(base))
+		os.Exit(runWatched(base))
 	}
 	os.Exit(m.Run())
 }
@@ -84,8 +84,8 @@ type world struct {
 	ids       map[string]string
 }
 
-// layOut makes the files of a world below base.
-func layOut(base, service, more string) error {
+// writeWorld makes the files of a world below base.
+func writeWorld(base, service, more string) error {
 	kubeconfig := fmt.Sprintf("current-context: c\nclusters: [{name: k, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: k, namespace: default}}]\n", service)
 	config := fmt.Sprintf(`
 egress: {allow: [%q]}
@@ -115,7 +115,7 @@ builtin:
 	return os.Symlink(filepath.Join(base, "outside"), filepath.Join(base, "work", "link"))
 }
 
-// openWorld opens the room of a folder that layOut has made.
+// openWorld opens the room of a folder that writeWorld has made.
 func openWorld(ctx context.Context, base, service string) (*world, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -144,14 +144,14 @@ func openWorld(ctx context.Context, base, service string) (*world, error) {
 
 func newWorld(t *testing.T, more string) *world {
 	t.Helper()
-	needs(t, "chromium", "git")
+	requirePrograms(t, "chromium", "git")
 	s := httptest.NewServer(services())
 	t.Cleanup(s.Close)
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := layOut(base, s.URL, more); err != nil {
+	if err := writeWorld(base, s.URL, more); err != nil {
 		t.Fatal(err)
 	}
 	w, err := openWorld(context.Background(), base, s.URL)
@@ -166,22 +166,22 @@ func newWorld(t *testing.T, more string) *world {
 		}
 	})
 	if r := w.run(context.Background(), "", "shell:exec", toolroom.Args{"command": "true"}); !r.OK() {
-		missing(t, r.Error.Error())
+		skipOrFail(t, r.Error.Error())
 	}
 	return w
 }
 
-// needs skips a test on a machine without these programs. In CI they must be there.
-func needs(t *testing.T, programs ...string) {
+// requirePrograms skips a test on a machine without these programs. In CI they must be there.
+func requirePrograms(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			missing(t, err.Error())
+			skipOrFail(t, err.Error())
 		}
 	}
 }
 
-func missing(t *testing.T, what string) {
+func skipOrFail(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(what)

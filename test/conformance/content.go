@@ -26,7 +26,7 @@ func bytesOf(encoded string) []byte {
 	return data
 }
 
-func embedded(uri string) toolroom.Content {
+func embeddedResource(uri string) toolroom.Content {
 	return toolroom.Content{Type: toolroom.ContentResource, URI: uri, MIMEType: "text/plain", Text: "This is an embedded resource content."}
 }
 
@@ -43,10 +43,10 @@ func contentTools() map[string]fixture {
 		"test_simple_text":       {description: "Answers with text.", call: always(toolroom.TextContent("This is a simple text response for testing."))},
 		"test_image_content":     {description: "Answers with an image.", call: always(image)},
 		"test_audio_content":     {description: "Answers with a sound.", call: always(audio)},
-		"test_embedded_resource": {description: "Answers with a resource.", call: always(embedded("test://embedded-resource"))},
+		"test_embedded_resource": {description: "Answers with a resource.", call: always(embeddedResource("test://embedded-resource"))},
 		"test_multiple_content_types": {
 			description: "Answers with text, an image and a resource.",
-			call:        always(toolroom.TextContent("Multiple content types test:"), image, embedded("test://mixed-content-resource")),
+			call:        always(toolroom.TextContent("Multiple content types test:"), image, embeddedResource("test://mixed-content-resource")),
 		},
 		"test_tool_with_logging": {description: "Logs three lines.", call: logging},
 		"test_logging_tool": {description: "Logs one line.", call: func(ctx context.Context, req *source.Request) (*source.Output, error) {

@@ -49,10 +49,10 @@ type api struct {
 // in is the API within a subtest.
 func (a api) in(t *testing.T) api { return api{a.r.in(t), a.base} }
 
-// ask makes a request and returns the status and the body.
-func (a api) ask(path string, args ...string) (status, body string) {
+// request makes a request and returns the status and the body.
+func (a api) request(path string, args ...string) (status, body string) {
 	a.r.t.Helper()
-	out := a.r.do("curl", append([]string{"-s", "-w", "\n%{http_code}", a.base + path}, args...)...)
+	out := a.r.runProgram("curl", append([]string{"-s", "-w", "\n%{http_code}", a.base + path}, args...)...)
 	end := strings.LastIndexByte(out.stdout, '\n')
 	if end < 0 {
 		a.r.t.Fatalf("curl ended with %d: %s", out.code, out.stderr)
@@ -63,7 +63,7 @@ func (a api) ask(path string, args ...string) (status, body string) {
 // want makes a request and checks the status.
 func (a api) want(status, path string, args ...string) string {
 	a.r.t.Helper()
-	got, body := a.ask(path, args...)
+	got, body := a.request(path, args...)
 	if got != status {
 		a.r.t.Errorf("curl %s %q: status %s, want %s: %.1000s", path, args, got, status, body)
 	}
@@ -155,7 +155,7 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 			t.Errorf("there is no challenge in %s", head)
 		}
 		a.want("401", "/tools", "-H", "Authorization: Bearer nonsense")
-		status, _ := api{a.r, strings.TrimSuffix(a.base, "/api/v1")}.ask("/mcp", append(remote, "-d", "{}")...)
+		status, _ := api{a.r, strings.TrimSuffix(a.base, "/api/v1")}.request("/mcp", append(remote, "-d", "{}")...)
 		if status != "401" {
 			t.Errorf("/mcp answered %s, want 401", status)
 		}

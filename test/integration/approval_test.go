@@ -22,15 +22,15 @@ func TestCallOverHTTPWaitsForAnAnswerOfAnotherProcess(t *testing.T) {
 	r.configure(object{"filesystem": r.filesystem()}, confirmWrites)
 	s := r.serveListed()
 
-	answered := r.writeLater(s, "approved.txt")
-	r.toolroom(0, "approve", r.pending().ID)
+	answered := r.startWrite(s, "approved.txt")
+	r.toolroom(0, "approve", r.waitForApproval().ID)
 	if result := <-answered; result.Status != toolroom.StatusOK {
 		t.Errorf("the approved call ended with %s: %+v", result.Status, result.Error)
 	}
 	r.wantFile("approved.txt", "written")
 
-	answered = r.writeLater(s, "declined.txt")
-	r.toolroom(0, "approve", r.pending().ID, "--decline", "--comment", "not today")
+	answered = r.startWrite(s, "declined.txt")
+	r.toolroom(0, "approve", r.waitForApproval().ID, "--decline", "--comment", "not today")
 	if result := <-answered; result.Error == nil || result.Error.Code != toolroom.CodeApprovalDeclined {
 		t.Errorf("the declined call ended with %s: %+v", result.Status, result.Error)
 	}
@@ -43,9 +43,9 @@ func TestDeclinedCallOfTheCommandLineEndsWithDenied(t *testing.T) {
 	ended := make(chan output, 1)
 	go func() {
 		defer close(ended)
-		ended <- r.do(binary(t), "call", "filesystem:write_file", "path="+filepath.Join(r.files, "new.txt"), "content=written")
+		ended <- r.runProgram(binary(t), "call", "filesystem:write_file", "path="+filepath.Join(r.files, "new.txt"), "content=written")
 	}()
-	r.toolroom(0, "approve", r.pending().ID, "--decline")
+	r.toolroom(0, "approve", r.waitForApproval().ID, "--decline")
 	if out := <-ended; out.code != toolroom.ExitDenied {
 		t.Errorf("the declined call ended with %d, want %d: %s", out.code, toolroom.ExitDenied, out.stderr)
 	}
@@ -56,24 +56,24 @@ func TestApprovalSurvivesAKilledServerAndCountsOnce(t *testing.T) {
 	r := newRoom(t, nil)
 	r.configure(object{"filesystem": r.filesystem()}, confirmWrites)
 	s := r.serveListed()
-	answered := r.writeLater(s, "new.txt")
-	id := r.pending().ID
+	answered := r.startWrite(s, "new.txt")
+	id := r.waitForApproval().ID
 	s.stop(t, syscall.SIGKILL)
 	<-answered
 
 	s = r.serveListed()
-	if again := r.pending().ID; again != id {
+	if again := r.waitForApproval().ID; again != id {
 		t.Fatalf("after the restart %s is pending, want %s", again, id)
 	}
 	r.toolroom(0, "approve", id)
 	r.wantFile("new.txt", "")
-	if result := <-r.writeLater(s, "new.txt"); result.Status != toolroom.StatusOK {
+	if result := <-r.startWrite(s, "new.txt"); result.Status != toolroom.StatusOK {
 		t.Errorf("the repeated call ended with %s: %+v", result.Status, result.Error)
 	}
 	r.wantFile("new.txt", "written")
 
-	answered = r.writeLater(s, "new.txt")
-	if next := r.pending().ID; next == id {
+	answered = r.startWrite(s, "new.txt")
+	if next := r.waitForApproval().ID; next == id {
 		t.Error("the approval was good for two calls")
 	} else {
 		r.toolroom(0, "approve", next, "--decline")
@@ -114,15 +114,15 @@ func TestMCPClientIsAskedForApproval(t *testing.T) {
 	}
 }
 
-// writeLater calls write_file over HTTP in the background. The result is empty if the server
+// startWrite calls write_file over HTTP in the background. The result is empty if the server
 // ends first.
-func (r *room) writeLater(s *server, name string) <-chan toolroom.Result {
+func (r *room) startWrite(s *server, name string) <-chan toolroom.Result {
 	body := encode(r.t, object{"tool": "filesystem:write_file", "arguments": object{"path": filepath.Join(r.files, name), "content": "written"}})
 	answered := make(chan toolroom.Result, 1)
 	go func() {
 		defer close(answered)
 		var result toolroom.Result
-		if out := r.do("curl", "-s", s.url+"/api/v1/call", "-d", body); out.code == 0 {
+		if out := r.runProgram("curl", "-s", s.url+"/api/v1/call", "-d", body); out.code == 0 {
 			result = decode[toolroom.Result](r.t, out.stdout)
 		}
 		answered <- result
@@ -130,8 +130,8 @@ func (r *room) writeLater(s *server, name string) <-chan toolroom.Result {
 	return answered
 }
 
-// pending waits for the one pending approval.
-func (r *room) pending() toolroom.Approval {
+// waitForApproval waits for the one pending approval.
+func (r *room) waitForApproval() toolroom.Approval {
 	r.t.Helper()
 	var list []toolroom.Approval
 	eventually(r.t, "a call waits for approval", func() bool {

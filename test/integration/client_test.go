@@ -33,7 +33,7 @@ func (r *room) inspectStdio(era string, args ...string) object {
 func (r *room) inspector(args ...string) object {
 	r.t.Helper()
 	args = append([]string{npmProgram(r.t, "mcp-inspector"), "--cli"}, args...)
-	out := r.do(node(r.t), append(args, "--format", "json", "-q")...)
+	out := r.runProgram(nodeProgram(r.t), append(args, "--format", "json", "-q")...)
 	answer := decode[struct{ Result object }](r.t, out.stdout+out.stderr)
 	if answer.Result == nil {
 		r.t.Fatalf("the Inspector got no result from %q:\n%s%s", args, out.stdout, out.stderr)

@@ -65,7 +65,7 @@ func TestTheExampleOverMCP(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			defer cancel()
-			c := r.command(ctx, node(t), npmProgram(t, "mcp-inspector"), "--cli", program, "--stdio", "--protocol-era", era,
+			c := r.command(ctx, nodeProgram(t), npmProgram(t, "mcp-inspector"), "--cli", program, "--stdio", "--protocol-era", era,
 				"--method", "tools/call", "--tool-name", "execute_code", "--tool-arg", "language="+language,
 				"--tool-arg", "code="+string(source), "--tool-arg", `inputs={"least": 2}`, "--format", "json", "-q")
 			c.Dir = example

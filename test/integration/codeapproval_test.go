@@ -13,15 +13,15 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// caught are programs that make a call that needs approval, and print the code of its error.
-var caught = map[string]struct{ language, code string }{
+// catchingPrograms are programs that make a call that needs approval, and print the code of its error.
+var catchingPrograms = map[string]struct{ language, code string }{
 	"js":        {"javascript", `try { await tools.filesystem.TOOL(inputs); console.log("done") } catch (e) { console.log("caught " + e.code) }`},
 	"py":        {"python", "try:\n    tools.filesystem.TOOL(**inputs)\n    print('done')\nexcept Exception as e:\n    print('caught', e.code)\n"},
 	"py-native": {"python", "try:\n    tools.filesystem.TOOL(**inputs)\n    print('done')\nexcept Exception as e:\n    print('caught', e.code)\n"},
 }
 
 func TestAProgramCatchesThatItsCallWasDeclinedExpiredOrCancelled(t *testing.T) {
-	for engine, program := range caught {
+	for engine, program := range catchingPrograms {
 		t.Run(engine, func(t *testing.T) {
 			r := newRoom(t, nil)
 			r.configure(object{"filesystem": r.filesystem()}, object{
@@ -35,7 +35,7 @@ func TestAProgramCatchesThatItsCallWasDeclinedExpiredOrCancelled(t *testing.T) {
 				code := strings.ReplaceAll(program.code, "TOOL", tool)
 				go func() {
 					defer close(ended)
-					ended <- r.do(binary(t), "exec", "--engine", engine, "-l", program.language, "--input", "inputs="+encode(t, inputs), code)
+					ended <- r.runProgram(binary(t), "exec", "--engine", engine, "-l", program.language, "--input", "inputs="+encode(t, inputs), code)
 				}()
 				return ended
 			}
@@ -46,12 +46,12 @@ func TestAProgramCatchesThatItsCallWasDeclinedExpiredOrCancelled(t *testing.T) {
 				}
 			}
 			ended := begin("write_file", inputs)
-			r.toolroom(0, "approve", r.pending().ID, "--decline")
+			r.toolroom(0, "approve", r.waitForApproval().ID, "--decline")
 			wants("approval_declined", <-ended)
 
 			ended = begin("write_file", inputs)
-			question := r.pending().ID
-			r.giveUp(question, "call", "filesystem:write_file", encode(t, inputs))
+			question := r.waitForApproval().ID
+			r.runAndInterrupt(question, "call", "filesystem:write_file", encode(t, inputs))
 			wants("cancelled", <-ended)
 
 			wants("approval_expired", <-begin("create_directory", object{"path": inputs["path"]}))
@@ -62,8 +62,8 @@ func TestAProgramCatchesThatItsCallWasDeclinedExpiredOrCancelled(t *testing.T) {
 	}
 }
 
-// giveUp runs a command that waits for an approval, and interrupts it.
-func (r *room) giveUp(question string, args ...string) {
+// runAndInterrupt runs a command that waits for an approval, and interrupts it.
+func (r *room) runAndInterrupt(question string, args ...string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), waitTimeout)
 	defer cancel()

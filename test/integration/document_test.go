@@ -36,7 +36,7 @@ func TestGitHubsDocumentBehindMCP(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"sources", "test", "github"}, {"sources", "review"}, {"doctor"}} {
-		if out := r.do(binary(t), args...); strings.Contains(out.stdout+out.stderr, "suspicious") {
+		if out := r.runProgram(binary(t), args...); strings.Contains(out.stdout+out.stderr, "suspicious") {
 			t.Errorf("a false alarm of %q:\n%s%s", args, out.stdout, out.stderr)
 		}
 	}

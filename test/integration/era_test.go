@@ -34,23 +34,23 @@ var (
 func TestUpstreamsOfEveryEra(t *testing.T) {
 	r := newRoom(t, nil)
 	proxy := func(flags ...string) string {
-		return r.listening("/mcp", func(port string) []string {
-			args := append([]string{node(t), npmProgram(t, "mcp-proxy"), "--port", port, "--host", "127.0.0.1"}, flags...)
-			return append(args, node(t), npmProgram(t, "mcp-server-memory"))
+		return r.startListening("/mcp", func(port string) []string {
+			args := append([]string{nodeProgram(t), npmProgram(t, "mcp-proxy"), "--port", port, "--host", "127.0.0.1"}, flags...)
+			return append(args, nodeProgram(t), npmProgram(t, "mcp-server-memory"))
 		})
 	}
 	everything := func(kind, path string) string {
-		return r.listening(path, func(string) []string { return []string{node(t), npmProgram(t, "mcp-server-everything"), kind} })
+		return r.startListening(path, func(string) []string { return []string{nodeProgram(t), npmProgram(t, "mcp-server-everything"), kind} })
 	}
 	fast := func(kind, path string) string {
-		return r.listening(path, func(string) []string { return fastMCP(t, kind) })
+		return r.startListening(path, func(string) []string { return fastMCP(t, kind) })
 	}
-	browserOverHTTP := r.listening("/mcp", func(port string) []string {
-		return r.playwright("--port", port, "--host", "127.0.0.1", "--allowed-hosts", "*")
+	browserOverHTTP := r.startListening("/mcp", func(port string) []string {
+		return r.playwrightCommand("--port", port, "--host", "127.0.0.1", "--allowed-hosts", "*")
 	})
-	typescript := []string{node(t), nodeFile(t, "server.mjs")}
-	devtools := npmServer(t, "chrome-devtools-mcp", "--headless", "--isolated", "--executablePath", chromium(t), "--chromeArg=--no-sandbox")
-	page := r.page("A page of ours")
+	typescript := []string{nodeProgram(t), nodeFile(t, "server.mjs")}
+	devtools := npmServer(t, "chrome-devtools-mcp", "--headless", "--isolated", "--executablePath", chromiumProgram(t), "--chromeArg=--no-sandbox")
+	page := r.startPage("A page of ours")
 	url := func(u string) object { return object{"mcp": object{"url": u}} }
 	upstreams := []struct {
 		name    string
@@ -68,13 +68,13 @@ func TestUpstreamsOfEveryEra(t *testing.T) {
 		{"memory-modern", url(proxy()), "2026-07-28", memoryTools, []string{"read_graph"}, "entities"},
 		{"memory-legacy", url(proxy("--no-modern")), "2025-11-25", memoryTools, []string{"read_graph"}, "entities"},
 		{"thinking", npmServer(t, "mcp-server-sequential-thinking"), "2025-11-25", []string{"sequentialthinking"}, []string{"sequentialthinking", "thought=x", "nextThoughtNeeded=false", "thoughtNumber=1", "totalThoughts=1"}, "thoughtNumber"},
-		{"playwright", stdio(r.playwright()), "2025-11-25", playwrightTools, []string{"browser_navigate", "url=" + page}, "A page of ours"},
+		{"playwright", stdioSource(r.playwrightCommand()), "2025-11-25", playwrightTools, []string{"browser_navigate", "url=" + page}, "A page of ours"},
 		{"playwright-http", url(browserOverHTTP), "2025-11-25", playwrightTools, []string{"browser_navigate", "url=" + page}, "A page of ours"},
 		{"devtools", devtools, "2025-11-25", devtoolsTools, []string{"new_page", "url=" + page}, page},
-		{"github", r.github(), "2026-07-28", githubTools, []string{"get_me"}, "Ada Lovelace"},
-		{"typescript", stdio(append(typescript, "stdio")), "2026-07-28", []string{"greet"}, []string{"greet", "name=Ada"}, "Hello, Ada!"},
-		{"typescript-http", url(r.listening("/mcp", func(string) []string { return append(typescript, "http") })), "2026-07-28", []string{"greet"}, []string{"greet", "name=Ada"}, "Hello, Ada!"},
-		{"fastmcp", stdio(fastMCP(t, "stdio")), "2026-07-28", fastTools, []string{"add", "a=3", "b=4"}, "7"},
+		{"github", r.githubSource(), "2026-07-28", githubTools, []string{"get_me"}, "Ada Lovelace"},
+		{"typescript", stdioSource(append(typescript, "stdio")), "2026-07-28", []string{"greet"}, []string{"greet", "name=Ada"}, "Hello, Ada!"},
+		{"typescript-http", url(r.startListening("/mcp", func(string) []string { return append(typescript, "http") })), "2026-07-28", []string{"greet"}, []string{"greet", "name=Ada"}, "Hello, Ada!"},
+		{"fastmcp", stdioSource(fastMCP(t, "stdio")), "2026-07-28", fastTools, []string{"add", "a=3", "b=4"}, "7"},
 		{"fastmcp-http", url(fast("http", "/mcp")), "2026-07-28", fastTools, []string{"add", "a=3", "b=4"}, "7"},
 		{"fastmcp-sse", url(fast("sse", "/sse")), "2025-11-25", fastTools, []string{"greet", "name=Ada"}, "Hello, Ada!"},
 	}

@@ -29,7 +29,7 @@ func TestFreshMachineServesAFolderToTheInspector(t *testing.T) {
 	t.Parallel()
 	r := bareRoom(t)
 	r.toolroom(0, "init")
-	r.toolroom(0, "sources", "add", "filesystem", "--", node(t), npmProgram(t, "mcp-server-filesystem"), r.files)
+	r.toolroom(0, "sources", "add", "filesystem", "--", nodeProgram(t), npmProgram(t, "mcp-server-filesystem"), r.files)
 	readme := "The file of " + t.Name() + "\n"
 	if out := r.toolroom(0, "call", "filesystem:read_text_file", "path=README.md"); out.stdout != readme {
 		t.Fatalf("call printed %q, want %q", out.stdout, readme)
@@ -92,7 +92,7 @@ func TestFirstCallAfterTheStartFindsItsTool(t *testing.T) {
 		r := newRoom(t, nil)
 		r.configure(object{"filesystem": r.filesystem()})
 		s := r.serve()
-		out := r.do("curl", "-s", "--fail-with-body", s.url+"/api/v1/call", "-d", `{"tool": "filesystem:list_allowed_directories"}`)
+		out := r.runProgram("curl", "-s", "--fail-with-body", s.url+"/api/v1/call", "-d", `{"tool": "filesystem:list_allowed_directories"}`)
 		if out.code != 0 {
 			t.Error(out.stdout)
 		}

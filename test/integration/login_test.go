@@ -47,7 +47,7 @@ type claims struct {
 	ClientID             string `json:"client_id"`
 }
 
-func (r *room) vault(issuer string) *vault {
+func (r *room) startVault(issuer string) *vault {
 	v := &vault{issuer: issuer, dropped: map[string]bool{}}
 	server := mcp.NewServer(&mcp.Implementation{Name: "vault", Version: "1"}, nil)
 	says := func(_ context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
@@ -102,8 +102,8 @@ func (v *vault) claims(h http.Header) (c claims, ok bool) {
 	return c, err == nil && json.Unmarshal(data, &c) == nil && c.Iss == v.issuer && c.Aud == v.URL+"/mcp"
 }
 
-// drop makes all tokens of a person that it has seen invalid.
-func (v *vault) drop(person string) {
+// invalidate makes all tokens of a person that v has seen invalid.
+func (v *vault) invalidate(person string) {
 	v.mu.Lock()
 	seen := slices.Clone(v.seen)
 	v.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *room) login(source, as, person string) url.Values {
 			if asked.Get("code_challenge") == "" || asked.Get("code_challenge_method") != "S256" {
 				r.t.Errorf("the address has no PKCE: %s", address)
 			}
-			r.browse(address, person)
+			r.completeLogin(address, person)
 		}
 	}
 	if err := c.Wait(); err != nil || asked == nil {
@@ -170,8 +170,8 @@ func (r *room) login(source, as, person string) url.Values {
 	return asked
 }
 
-// browse completes a login like a person's browser.
-func (r *room) browse(address, person string) {
+// completeLogin completes a login like a person's browser.
+func (r *room) completeLogin(address, person string) {
 	r.t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -196,8 +196,8 @@ func (r *room) browse(address, person string) {
 	}
 }
 
-// browsers puts fake browsers on the path that record whether they are started.
-func (r *room) browsers() {
+// installFakeBrowsers puts fake browsers on the path that record whether they are started.
+func (r *room) installFakeBrowsers() {
 	r.t.Helper()
 	dir := filepath.Join(r.dir, "programs")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -211,20 +211,20 @@ func (r *room) browsers() {
 	}
 }
 
-// reaches allows an authorization server on this machine. Only an operator can do so, because
-// the MCP server that names it is not trusted.
-func reaches(issuer string) object {
+// trustIssuer returns the config that allows an authorization server on this machine. Only an
+// operator can do so, because the MCP server that names it is not trusted.
+func trustIssuer(issuer string) object {
 	return object{"egress": object{"allow": []string{strings.TrimPrefix(issuer, "http://")}}}
 }
 
 // callAs calls a tool over HTTP with a caller's token.
 func (r *room) callAs(s *server, token, tool string) toolroom.Result {
 	r.t.Helper()
-	out := r.do("curl", "-s", s.url+"/api/v1/call", "-H", "Authorization: Bearer "+token, "-d", encode(r.t, object{"tool": tool, "arguments": object{}}))
+	out := r.runProgram("curl", "-s", s.url+"/api/v1/call", "-H", "Authorization: Bearer "+token, "-d", encode(r.t, object{"tool": tool, "arguments": object{}}))
 	return decode[toolroom.Result](r.t, out.stdout)
 }
 
-func said(r toolroom.Result) string {
+func resultText(r toolroom.Result) string {
 	if r.Error != nil {
 		return string(r.Error.Code) + ": " + r.Error.Message + " (" + r.Error.Hint + ")"
 	}
@@ -238,10 +238,10 @@ func said(r toolroom.Result) string {
 func TestLoginsAtAnAuthorizationServerAreEachCallersOwn(t *testing.T) {
 	t.Parallel()
 	r := bareRoom(t)
-	issuer, done := r.grants("vault vault:write", nil, nil)
-	v := r.vault(issuer)
-	r.configure(object{"vault": object{"mcp": object{"url": v.URL + "/mcp"}}}, reaches(issuer), object{"server": object{"listen": "127.0.0.1:0", "auth": object{"required": "always"}}})
-	r.browsers()
+	issuer, done := r.startIssuer("vault vault:write", nil, nil)
+	v := r.startVault(issuer)
+	r.configure(object{"vault": object{"mcp": object{"url": v.URL + "/mcp"}}}, trustIssuer(issuer), object{"server": object{"listen": "127.0.0.1:0", "auth": object{"required": "always"}}})
+	r.installFakeBrowsers()
 	tokens := map[string]string{}
 	for _, name := range []string{"ann", "bob", "eve"} {
 		tokens[name] = decode[struct{ Token string }](t, r.toolroom(0, "token", "create", name, "--json").stdout).Token
@@ -253,20 +253,20 @@ func TestLoginsAtAnAuthorizationServerAreEachCallersOwn(t *testing.T) {
 	r.login("vault", "bob", "ben")
 	s := r.serve()
 	for name, want := range map[string]string{"ann": "for ada", "bob": "for ben"} {
-		if got := said(r.callAs(s, tokens[name], "vault:read")); !strings.HasPrefix(got, want) {
+		if got := resultText(r.callAs(s, tokens[name], "vault:read")); !strings.HasPrefix(got, want) {
 			t.Errorf("%s got %q, want %q", name, got, want)
 		}
 	}
-	if got := said(r.callAs(s, tokens["eve"], "vault:read")); !strings.HasPrefix(got, "unauthenticated") || !strings.Contains(got, "--as eve") {
+	if got := resultText(r.callAs(s, tokens["eve"], "vault:read")); !strings.HasPrefix(got, "unauthenticated") || !strings.Contains(got, "--as eve") {
 		t.Errorf("who has no login got %q", got)
 	}
 
 	// Many concurrent calls find that the token is invalid: it is renewed once.
-	v.drop("ada")
+	v.invalidate("ada")
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if got := said(r.callAs(s, tokens["ann"], "vault:read")); !strings.HasPrefix(got, "for ada") {
+			if got := resultText(r.callAs(s, tokens["ann"], "vault:read")); !strings.HasPrefix(got, "for ada") {
 				t.Errorf("after her token ended ann got %q", got)
 			}
 		})
@@ -281,13 +281,13 @@ func TestLoginsAtAnAuthorizationServerAreEachCallersOwn(t *testing.T) {
 	}
 
 	// The error of a call that needs more scopes names the command to get them.
-	if got := said(r.callAs(s, tokens["ann"], "vault:write")); !strings.HasPrefix(got, "unauthenticated") || !strings.Contains(got, "--as ann") {
+	if got := resultText(r.callAs(s, tokens["ann"], "vault:write")); !strings.HasPrefix(got, "unauthenticated") || !strings.Contains(got, "--as ann") {
 		t.Errorf("a call that needs more got %q", got)
 	}
 	if asked := strings.Fields(r.login("vault", "ann", "ada").Get("scope")); !slices.Contains(asked, "vault") || !slices.Contains(asked, "vault:write") {
 		t.Errorf("the step up asked for %q", asked)
 	}
-	if got := said(r.callAs(s, tokens["ann"], "vault:write")); !strings.HasPrefix(got, "for ada") {
+	if got := resultText(r.callAs(s, tokens["ann"], "vault:write")); !strings.HasPrefix(got, "for ada") {
 		t.Errorf("after the step up ann got %q", got)
 	}
 	for name, token := range tokens {
@@ -320,14 +320,14 @@ func TestAMachineProvesItselfWithASecretOrAPrivateKey(t *testing.T) {
 		}
 		return c
 	}
-	issuer, done := r.grants("vault vault:write", []object{
+	issuer, done := r.startIssuer("vault vault:write", []object{
 		machine("secretive", object{"client_secret": "a-secret-of-the-machine"}),
 		machine("keyed", object{
 			"token_endpoint_auth_method": "private_key_jwt", "token_endpoint_auth_signing_alg": "ES256",
 			"jwks": object{"keys": []object{{"kty": "EC", "crv": "P-256", "kid": "k1", "alg": "ES256", "use": "sig", "x": coordinate(public[1:33]), "y": coordinate(public[33:])}}},
 		}),
 	}, nil)
-	v := r.vault(issuer)
+	v := r.startVault(issuer)
 	source := func(id string, more object) object {
 		oauth := object{"grant": "client_credentials", "client_id": id, "issuer": issuer}
 		for name, value := range more {
@@ -340,11 +340,11 @@ func TestAMachineProvesItselfWithASecretOrAPrivateKey(t *testing.T) {
 		"keyed":     source("keyed", object{"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "key_id": "k1"}),
 	})
 	for _, id := range []string{"secretive", "keyed"} {
-		if got := said(*r.callJSON(0, id+":read", "{}")); !strings.HasSuffix(got, "through "+id) {
+		if got := resultText(*r.callJSON(0, id+":read", "{}")); !strings.HasSuffix(got, "through "+id) {
 			t.Errorf("%s: %q", id, got)
 		}
 		// More scopes need no person here.
-		if got := said(*r.callJSON(0, id+":write", "{}")); !strings.HasSuffix(got, "through "+id) {
+		if got := resultText(*r.callJSON(0, id+":write", "{}")); !strings.HasSuffix(got, "through "+id) {
 			t.Errorf("%s, what needs more: %q", id, got)
 		}
 	}
@@ -358,7 +358,7 @@ func TestAMachineProvesItselfWithASecretOrAPrivateKey(t *testing.T) {
 func TestAClientIsKnownByItsMetadataDocument(t *testing.T) {
 	t.Parallel()
 	r := bareRoom(t)
-	r.browsers()
+	r.installFakeBrowsers()
 	var document string
 	documents := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -371,11 +371,11 @@ func TestAClientIsKnownByItsMetadataDocument(t *testing.T) {
 		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}, "token_endpoint_auth_method": "none",
 	})
 	authority := r.write("authority.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: documents.Certificate().Raw})))
-	issuer, done := r.grants("vault", nil, []string{"NODE_EXTRA_CA_CERTS=" + authority})
-	v := r.vault(issuer)
-	r.configure(object{"vault": object{"mcp": object{"url": v.URL + "/mcp", "oauth": object{"metadata_url": id}}}}, reaches(issuer))
+	issuer, done := r.startIssuer("vault", nil, []string{"NODE_EXTRA_CA_CERTS=" + authority})
+	v := r.startVault(issuer)
+	r.configure(object{"vault": object{"mcp": object{"url": v.URL + "/mcp", "oauth": object{"metadata_url": id}}}}, trustIssuer(issuer))
 	r.login("vault", "", "ada")
-	if got := said(*r.callJSON(0, "vault:read", "{}")); got != "for ada through "+id {
+	if got := resultText(*r.callJSON(0, "vault:read", "{}")); got != "for ada through "+id {
 		t.Errorf("the call got %q", got)
 	}
 	if got := done(); len(got) != 1 || got[0].Client != id || got[0].Grant != "authorization_code" {

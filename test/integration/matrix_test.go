@@ -18,9 +18,9 @@ import (
 func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 	r := newRoom(t, nil)
 	proxy := func(flags ...string) object {
-		return object{"mcp": object{"url": r.listening("/mcp", func(port string) []string {
-			args := append([]string{node(t), npmProgram(t, "mcp-proxy"), "--port", port, "--host", "127.0.0.1"}, flags...)
-			return append(args, node(t), npmProgram(t, "mcp-server-memory"))
+		return object{"mcp": object{"url": r.startListening("/mcp", func(port string) []string {
+			args := append([]string{nodeProgram(t), npmProgram(t, "mcp-proxy"), "--port", port, "--host", "127.0.0.1"}, flags...)
+			return append(args, nodeProgram(t), npmProgram(t, "mcp-server-memory"))
 		})}}
 	}
 	r.configure(object{
@@ -71,20 +71,20 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 		}
 		return client{
 			func(r *room) []string {
-				return toolNames(decode[object](r.t, r.do(node(r.t), script, endpoint, era).stdout))
+				return toolNames(decode[object](r.t, r.runProgram(nodeProgram(r.t), script, endpoint, era).stdout))
 			},
 			func(r *room, tool, key, value string) string {
-				return r.do(node(r.t), script, endpoint, era, tool, `{"`+key+`":"`+value+`"}`).stdout
+				return r.runProgram(nodeProgram(r.t), script, endpoint, era, tool, `{"`+key+`":"`+value+`"}`).stdout
 			},
 		}
 	}
 	mcporter := client{
 		func(r *room) []string {
-			out := r.do(node(r.t), npmProgram(t, "mcporter"), "list", endpoint, "--allow-http", "--json")
+			out := r.runProgram(nodeProgram(r.t), npmProgram(t, "mcporter"), "list", endpoint, "--allow-http", "--json")
 			return toolNames(decode[object](r.t, out.stdout))
 		},
 		func(r *room, tool, key, value string) string {
-			return r.do(node(r.t), npmProgram(t, "mcporter"), "call", endpoint+"."+tool, key+"="+value, "--allow-http").stdout
+			return r.runProgram(nodeProgram(r.t), npmProgram(t, "mcporter"), "call", endpoint+"."+tool, key+"="+value, "--allow-http").stdout
 		},
 	}
 	// On stdio each client starts a server of its own.
@@ -93,11 +93,11 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 	}
 	mcporterOnStdio := client{
 		func(r *room) []string {
-			out := r.do(node(r.t), npmProgram(r.t, "mcporter"), "list", "--stdio", binary(r.t)+" serve --stdio", "--name", "room", "--json")
+			out := r.runProgram(nodeProgram(r.t), npmProgram(r.t, "mcporter"), "list", "--stdio", binary(r.t)+" serve --stdio", "--name", "room", "--json")
 			return toolNames(decode[object](r.t, out.stdout))
 		},
 		func(r *room, tool, key, value string) string {
-			return r.do(node(r.t), npmProgram(r.t, "mcporter"), "call", "--stdio", binary(r.t)+" serve --stdio", "--name", "room", tool, key+"="+value).stdout
+			return r.runProgram(nodeProgram(r.t), npmProgram(r.t, "mcporter"), "call", "--stdio", binary(r.t)+" serve --stdio", "--name", "room", tool, key+"="+value).stdout
 		},
 	}
 	clients := map[string]client{
@@ -108,7 +108,7 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 		"TypeScript SDK v2, legacy":  typescript("legacy"),
 		"TypeScript SDK v2, modern":  typescript("modern"),
 		"mcporter":                   mcporter,
-		"mcp-remote":                 inspector(node(t), npmProgram(t, "mcp-remote"), endpoint, "--allow-http", "--protocol-era", "legacy"),
+		"mcp-remote":                 inspector(nodeProgram(t), npmProgram(t, "mcp-remote"), endpoint, "--allow-http", "--protocol-era", "legacy"),
 		"Inspector on stdio, legacy": overStdio("legacy"),
 		"Inspector on stdio, modern": overStdio("modern"),
 		"mcporter on stdio":          mcporterOnStdio,
@@ -126,13 +126,13 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 			}
 		})
 	}
-	t.Run("Gemini CLI", func(t *testing.T) { r.in(t).geminiConnects(endpoint) })
+	t.Run("Gemini CLI", func(t *testing.T) { r.in(t).wantGeminiConnects(endpoint) })
 	t.Logf("%d clients, %d tools and %d calls each; Gemini CLI lists", len(clients), len(names), len(calls))
 }
 
-// geminiConnects runs the Gemini CLI, which lists its servers: Toolroom at an address and on
+// wantGeminiConnects runs the Gemini CLI, which lists its servers: Toolroom at an address and on
 // stdio.
-func (r *room) geminiConnects(endpoint string) {
+func (r *room) wantGeminiConnects(endpoint string) {
 	r.t.Helper()
 	settings := encode(r.t, object{"mcpServers": object{
 		"http":  object{"httpUrl": endpoint},
@@ -147,7 +147,7 @@ func (r *room) geminiConnects(endpoint string) {
 			r.t.Fatal(err)
 		}
 	}
-	out := r.do(node(r.t), npmProgram(r.t, "gemini"), "mcp", "list")
+	out := r.runProgram(nodeProgram(r.t), npmProgram(r.t, "gemini"), "mcp", "list")
 	if n := strings.Count(out.stdout+out.stderr, "- Connected"); n != 2 {
 		r.t.Errorf("%d of 2 servers are connected:\n%s%s", n, out.stdout, out.stderr)
 	}

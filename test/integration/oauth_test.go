@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// authorizationServer starts oidc-provider and returns its URL.
-func (r *room) authorizationServer(scopes string) string {
-	issuer, _ := r.grants(scopes, nil, nil)
+// startAuthorizationServer starts oidc-provider and returns its URL.
+func (r *room) startAuthorizationServer(scopes string) string {
+	issuer, _ := r.startIssuer(scopes, nil, nil)
 	return issuer
 }
 
@@ -24,11 +24,11 @@ func (r *room) authorizationServer(scopes string) string {
 // client.
 type grant struct{ Grant, Client, Method, Registered string }
 
-// grants starts oidc-provider with further clients. It returns its URL, and a function that
+// startIssuer starts oidc-provider with further clients. It returns its URL, and a function that
 // returns its grants so far.
-func (r *room) grants(scopes string, clients []object, env []string) (issuer string, log func() []grant) {
+func (r *room) startIssuer(scopes string, clients []object, env []string) (issuer string, log func() []grant) {
 	r.t.Helper()
-	cmd := r.command(r.t.Context(), node(r.t), nodeFile(r.t, "oauth-server.mjs"), scopes, encode(r.t, append([]object{}, clients...)))
+	cmd := r.command(r.t.Context(), nodeProgram(r.t), nodeFile(r.t, "oauth-server.mjs"), scopes, encode(r.t, append([]object{}, clients...)))
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = r.t.Output()
 	out, err := cmd.StdoutPipe()
@@ -79,7 +79,7 @@ func TestAClientLogsInAndStepsUpIfAToolNeedsMore(t *testing.T) {
 	r := bareRoom(t)
 	address := freeAddress(t)
 	resource := "http://" + address + "/mcp"
-	issuer := r.authorizationServer("mcp files:write")
+	issuer := r.startAuthorizationServer("mcp files:write")
 	r.configure(object{"filesystem": r.filesystem()}, object{"server": object{
 		"listen": address, "url": "http://" + address,
 		"auth": object{"required": "always", "oauth": object{
@@ -97,7 +97,7 @@ func TestAClientLogsInAndStepsUpIfAToolNeedsMore(t *testing.T) {
 		IsError bool
 		Text    string
 	}
-	out := r.do(node(t), nodeFile(t, "oauth-client.mjs"), s.url+"/mcp",
+	out := r.runProgram(nodeProgram(t), nodeFile(t, "oauth-client.mjs"), s.url+"/mcp",
 		`filesystem__read_text_file={"path":"`+readme+`"}`, `filesystem__write_file={"path":"`+written+`","content":"by ada"}`)
 	if out.stdout == "" {
 		t.Fatalf("the client failed: %s", out.stderr)
@@ -143,5 +143,5 @@ func TestAClientLogsInAndStepsUpIfAToolNeedsMore(t *testing.T) {
 
 // nodeFile returns the path of one of our scripts for Node.
 func nodeFile(t *testing.T, name string) string {
-	return existing(t, "it is part of the repository", "test", "node", name)
+	return installedFile(t, "it is part of the repository", "test", "node", name)
 }

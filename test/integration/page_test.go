@@ -14,11 +14,11 @@ import (
 // move up, and a press that was meant for it does not answer another.
 func TestQuestionsAreAnsweredOnThePage(t *testing.T) {
 	r := newRoom(t, nil)
-	r.configure(object{"filesystem": r.filesystem(), "playwright": stdio(r.playwright())}, confirmWrites)
+	r.configure(object{"filesystem": r.filesystem(), "playwright": stdioSource(r.playwrightCommand())}, confirmWrites)
 	s := r.serveListed()
-	declined := r.writeLater(s, "first.txt")
-	first := r.pending().ID
-	approved := r.writeLater(s, "second.txt")
+	declined := r.startWrite(s, "first.txt")
+	first := r.waitForApproval().ID
+	approved := r.startWrite(s, "second.txt")
 
 	r.toolroom(0, "call", "playwright:browser_navigate", "url="+s.url)
 	js := func(function string) string {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// github is the MCP server of GitHub with a fake of GitHub's API. The fake is a proxy, because
+// githubSource returns the MCP server of GitHub with a fake of GitHub's API. The fake is a proxy, because
 // the server drops the port of a configured address.
-func (r *room) github() object {
+func (r *room) githubSource() object {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path != "/api/v3/user" || req.Header.Get("Authorization") != "Bearer github-token" {
 			http.NotFound(w, req)
@@ -23,27 +23,27 @@ func (r *room) github() object {
 	}))
 	r.t.Cleanup(api.Close)
 	return object{"mcp": object{
-		"command": existing(r.t, "run: make peers", "bin", "github-mcp-server"),
+		"command": installedFile(r.t, "run: make peers", "bin", "github-mcp-server"),
 		"args":    []string{"stdio", "--gh-host", "http://github.example"},
 		"env":     object{"GITHUB_PERSONAL_ACCESS_TOKEN": "github-token", "HTTP_PROXY": api.URL},
 	}}
 }
 
-// python returns the interpreter that has FastMCP.
-func python(t *testing.T) string {
-	return existing(t, "run: make peers", "test", "python", ".venv", "bin", "python")
+// fastMCPPython returns the interpreter that has FastMCP.
+func fastMCPPython(t *testing.T) string {
+	return installedFile(t, "run: make peers", "test", "python", ".venv", "bin", "python")
 }
 
 func fastMCP(t *testing.T, transport string) []string {
-	return []string{python(t), existing(t, "it is part of the repository", "test", "python", "server.py"), transport}
+	return []string{fastMCPPython(t), installedFile(t, "it is part of the repository", "test", "python", "server.py"), transport}
 }
 
-func stdio(command []string) object {
+func stdioSource(command []string) object {
 	return object{"mcp": object{"command": command[0], "args": command[1:]}}
 }
 
-// chromium returns the browser of this machine.
-func chromium(t *testing.T) string {
+// chromiumProgram returns the browser of this machine.
+func chromiumProgram(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -52,8 +52,8 @@ func chromium(t *testing.T) string {
 	return path
 }
 
-// page is a web page for browsers, with a title of its own.
-func (r *room) page(title string) string {
+// startPage serves a web page with the title and returns its address.
+func (r *room) startPage(title string) string {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Write([]byte("<title>" + title + "</title><h1>" + title + "</h1>"))
@@ -62,15 +62,15 @@ func (r *room) page(title string) string {
 	return web.URL
 }
 
-func (r *room) playwright(args ...string) []string {
+func (r *room) playwrightCommand(args ...string) []string {
 	return append([]string{
-		node(r.t), npmProgram(r.t, "playwright-mcp"), "--headless", "--isolated", "--no-sandbox", "--executable-path", chromium(r.t),
+		nodeProgram(r.t), npmProgram(r.t, "playwright-mcp"), "--headless", "--isolated", "--no-sandbox", "--executable-path", chromiumProgram(r.t),
 	}, args...)
 }
 
-// listening starts a program on a free port, which is also in its environment as PORT, and
+// startListening starts a program on a free port, which is also in its environment as PORT, and
 // returns the address of path.
-func (r *room) listening(path string, command func(port string) []string) string {
+func (r *room) startListening(path string, command func(port string) []string) string {
 	r.t.Helper()
 	address := freeAddress(r.t)
 	_, port, _ := net.SplitHostPort(address)

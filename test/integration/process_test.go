@@ -15,12 +15,14 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// marked is the everything server with a second argument, which it ignores, and by which its
+// everythingSource returns the everything server with a second argument, which it ignores, and by which its
 // processes differ from those of other tests.
-func (r *room) marked() object { return npmServer(r.t, "mcp-server-everything", "stdio", r.files) }
+func (r *room) everythingSource() object {
+	return npmServer(r.t, "mcp-server-everything", "stdio", r.files)
+}
 
-// upstreams returns the processes with the room's folder in their arguments.
-func (r *room) upstreams() []int {
+// upstreamPIDs returns the processes with the room's folder in their arguments.
+func (r *room) upstreamPIDs() []int {
 	r.t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil || len(files) == 0 {
@@ -38,10 +40,10 @@ func (r *room) upstreams() []int {
 	return pids
 }
 
-// upstream returns the only such process.
-func (r *room) upstream() int {
+// upstreamPID returns the only such process.
+func (r *room) upstreamPID() int {
 	r.t.Helper()
-	pids := r.upstreams()
+	pids := r.upstreamPIDs()
 	if len(pids) != 1 {
 		r.t.Fatalf("the upstream server runs %d times, want once", len(pids))
 	}
@@ -50,7 +52,7 @@ func (r *room) upstream() int {
 
 func (r *room) wantNoUpstream() {
 	r.t.Helper()
-	eventually(r.t, "no upstream server is left", func() bool { return len(r.upstreams()) == 0 })
+	eventually(r.t, "no upstream server is left", func() bool { return len(r.upstreamPIDs()) == 0 })
 }
 
 func TestNoProcessIsLeft(t *testing.T) {
@@ -61,14 +63,14 @@ func TestNoProcessIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRoom(t, nil)
 			// The second runs below a shell, as programs started by npx do.
-			shell := object{"mcp": object{"command": "sh", "args": []string{"-c", `"$@"; true`, "sh", node(t), npmProgram(t, "mcp-server-everything"), "stdio", r.files}}}
+			shell := object{"mcp": object{"command": "sh", "args": []string{"-c", `"$@"; true`, "sh", nodeProgram(t), npmProgram(t, "mcp-server-everything"), "stdio", r.files}}}
 			r.configure(object{"filesystem": r.filesystem(), "term": shell})
 			s := r.serveListed()
 			a := api{r, s.url + "/api/v1"}
 			a.want("200", "/call", "-d", `{"tool": "filesystem:list_allowed_directories"}`)
 			a.want("200", "/call", "-d", `{"tool": "term:echo", "arguments": {"message": "m"}}`)
-			if len(r.upstreams()) != 3 {
-				t.Errorf("%d processes run, want 3", len(r.upstreams()))
+			if len(r.upstreamPIDs()) != 3 {
+				t.Errorf("%d processes run, want 3", len(r.upstreamPIDs()))
 			}
 			s.stop(t, signal)
 			r.wantNoUpstream()
@@ -76,9 +78,9 @@ func TestNoProcessIsLeft(t *testing.T) {
 	}
 	t.Run("after a call in the middle is cut off by the end", func(t *testing.T) {
 		r := newRoom(t, nil)
-		r.configure(object{"everything": r.marked()})
+		r.configure(object{"everything": r.everythingSource()})
 		s := r.serveListed()
-		ended := r.longCall(s, 500)
+		ended := r.startLongCall(s, 500)
 		s.stop(t, syscall.SIGTERM)
 		<-ended
 		r.wantNoUpstream()
@@ -87,13 +89,13 @@ func TestNoProcessIsLeft(t *testing.T) {
 		t.Parallel()
 		r := bareRoom(t)
 		r.toolroom(0, "init")
-		r.toolroom(0, "sources", "add", "filesystem", "--", node(t), npmProgram(t, "mcp-server-filesystem"), r.files)
+		r.toolroom(0, "sources", "add", "filesystem", "--", nodeProgram(t), npmProgram(t, "mcp-server-filesystem"), r.files)
 		a := api{r, r.serveAt("127.0.0.1:0").url + "/api/v1"}
 		eventually(t, "the tool can be called", func() bool {
-			status, _ := a.ask("/call", "-d", `{"tool": "filesystem:list_allowed_directories"}`)
+			status, _ := a.request("/call", "-d", `{"tool": "filesystem:list_allowed_directories"}`)
 			return status == "200"
 		})
-		r.upstream()
+		r.upstreamPID()
 		r.toolroom(0, "sources", "remove", "filesystem")
 		r.wantNoUpstream()
 		a.want("404", "/call", "-d", `{"tool": "filesystem:list_allowed_directories"}`)
@@ -106,9 +108,9 @@ func TestNoProcessIsLeft(t *testing.T) {
 	})
 }
 
-// longCall starts a call with a number of steps of 100 ms and waits for the first. The result
+// startLongCall starts a call with a number of steps of 100 ms and waits for the first. The result
 // arrives on the channel.
-func (r *room) longCall(s *server, steps int) <-chan toolroom.Result {
+func (r *room) startLongCall(s *server, steps int) <-chan toolroom.Result {
 	r.t.Helper()
 	c := r.command(r.t.Context(), "curl", "-sN", s.url+"/api/v1/call?stream=true", "-d",
 		fmt.Sprintf(`{"tool": "everything:trigger-long-running-operation", "timeout_ms": 60000, "arguments": {"duration": %g, "steps": %d}}`, float64(steps)/10, steps))
@@ -148,10 +150,10 @@ func (r *room) longCall(s *server, steps int) <-chan toolroom.Result {
 
 func TestUpstreamThatIsKilledIsStartedAgain(t *testing.T) {
 	r := newRoom(t, nil)
-	r.configure(object{"everything": r.marked()})
+	r.configure(object{"everything": r.everythingSource()})
 	s := r.serveListed()
-	ended := r.longCall(s, 30)
-	killed := r.upstream()
+	ended := r.startLongCall(s, 30)
+	killed := r.upstreamPID()
 	if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,7 @@ func TestUpstreamThatIsKilledIsStartedAgain(t *testing.T) {
 		t.Errorf("the call ended with %s after %d attempts: %+v", result.Status, result.Usage.Attempts, result.Error)
 	}
 	api{r, s.url + "/api/v1"}.want("200", "/call", "-d", `{"tool": "everything:echo", "arguments": {"message": "m"}}`)
-	if r.upstream() == killed {
+	if r.upstreamPID() == killed {
 		t.Error("the killed process is there")
 	}
 }
@@ -171,7 +173,7 @@ func TestUpstreamThatHangsTimesOutAlone(t *testing.T) {
 	a := api{r, r.serveListed().url + "/api/v1"}
 	list := `{"tool": "filesystem:list_allowed_directories", "timeout_ms": 1500}`
 	a.want("200", "/call", "-d", list)
-	pid := r.upstream()
+	pid := r.upstreamPID()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ type programResult struct {
 	OK       bool
 }
 
-func (r *room) program(code int, tool, args string) programResult {
+func (r *room) callProgram(code int, tool, args string) programResult {
 	r.t.Helper()
 	return decode[programResult](r.t, string(r.callJSON(code, tool, args).Value))
 }
@@ -32,7 +32,7 @@ func TestGitAsASource(t *testing.T) {
 		{"add", "."},
 		{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "-q", "-m", "the first"},
 	} {
-		if out := r.do("git", append([]string{"-C", r.files}, args...)...); out.code != 0 {
+		if out := r.runProgram("git", append([]string{"-C", r.files}, args...)...); out.code != 0 {
 			t.Fatalf("git %q: %s", args, out.stderr)
 		}
 	}
@@ -42,7 +42,7 @@ func TestGitAsASource(t *testing.T) {
 
 	t.Run("flags are typed parameters", func(t *testing.T) {
 		r := r.in(t)
-		if got := r.program(0, "git:status", `{"short": true, "branch": true}`); got.Stdout != "## main\n?? new.txt\n" || !got.OK {
+		if got := r.callProgram(0, "git:status", `{"short": true, "branch": true}`); got.Stdout != "## main\n?? new.txt\n" || !got.OK {
 			t.Errorf("status is %+v", got)
 		}
 		if got := r.toolroom(0, "call", "git:status", "short=true").stdout; got != "?? new.txt\n" {
@@ -52,7 +52,7 @@ func TestGitAsASource(t *testing.T) {
 	})
 	t.Run("log takes the flags that git log has", func(t *testing.T) {
 		r := r.in(t)
-		if got := r.program(0, "git:log", `{"max_count": 1, "format": "%s"}`); got.Stdout != "the first\n" {
+		if got := r.callProgram(0, "git:log", `{"max_count": 1, "format": "%s"}`); got.Stdout != "the first\n" {
 			t.Errorf("log is %+v", got)
 		}
 	})
@@ -100,17 +100,17 @@ func TestCurlAsASource(t *testing.T) {
 	}))
 	defer service.Close()
 	r := newRoom(t, object{"curl": object{"cli": object{"command": "curl"}}})
-	if got := r.program(0, "curl:curl", encode(t, object{"silent": true, "user_agent": "toolroom test", "data": "x", "_": []string{service.URL}})); got.Stdout != "POST toolroom test" {
+	if got := r.callProgram(0, "curl:curl", encode(t, object{"silent": true, "user_agent": "toolroom test", "data": "x", "_": []string{service.URL}})); got.Stdout != "POST toolroom test" {
 		t.Errorf("curl answered %+v", got)
 	}
-	if got := r.program(toolroom.ExitFailed, "curl:curl", encode(t, object{"silent": true, "fail": true, "_": []string{service.URL + "/missing"}})); got.ExitCode != 22 {
+	if got := r.callProgram(toolroom.ExitFailed, "curl:curl", encode(t, object{"silent": true, "fail": true, "_": []string{service.URL + "/missing"}})); got.ExitCode != 22 {
 		t.Errorf("curl answered %+v, want exit code 22", got)
 	}
 }
 
 func TestProgramsOutsideTheAllowlistAreDenied(t *testing.T) {
 	r := newRoom(t, object{"curl": object{"cli": object{"command": "curl"}}}, object{"cli": object{"mode": "allowlist", "allow": []string{"git"}}})
-	out := r.do(binary(t), "call", "curl:curl", "version=true")
+	out := r.runProgram(binary(t), "call", "curl:curl", "version=true")
 	if out.code == 0 || strings.Contains(out.stdout, "libcurl") {
 		t.Errorf("curl ran: %+v", out)
 	}

@@ -32,7 +32,7 @@ func TestTheOpenAPIDocumentPassesRedocly(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
-	lint := r.do("env", "REDOCLY_TELEMETRY=off", node(t), npmFile(t, "@redocly", "cli", "bin", "cli.js"), "lint", "--extends=recommended", "--format=stylish", file)
+	lint := r.runProgram("env", "REDOCLY_TELEMETRY=off", nodeProgram(t), npmFile(t, "@redocly", "cli", "bin", "cli.js"), "lint", "--extends=recommended", "--format=stylish", file)
 	if text := lint.stdout + lint.stderr; lint.code != 0 || !strings.Contains(text, "valid") || strings.Contains(text, "warning") {
 		t.Errorf("redocly: exit %d\n%s", lint.code, text)
 	}

@@ -16,19 +16,19 @@ func TestChangedConfigAddsToolsAndKeepsCalls(t *testing.T) {
 	for era, version := range eras {
 		t.Run(era, func(t *testing.T) {
 			r := newRoom(t, nil)
-			r.configure(object{"everything": r.marked()})
+			r.configure(object{"everything": r.everythingSource()})
 			s := r.serveListed()
 			changed := make(chan struct{}, 100)
 			session := connect(t, s, version, &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 				changed <- struct{}{}
 			}})
-			if sees(t, session, "memo__read_graph") {
+			if listsTool(t, session, "memo__read_graph") {
 				t.Fatal("the new tools are there before their source")
 			}
-			ended := r.longCall(s, 40)
-			pid := r.upstream()
-			r.configure(object{"everything": r.marked(), "memo": npmServer(t, "mcp-server-memory")})
-			for end := time.After(waitTimeout); !sees(t, session, "memo__read_graph"); {
+			ended := r.startLongCall(s, 40)
+			pid := r.upstreamPID()
+			r.configure(object{"everything": r.everythingSource(), "memo": npmServer(t, "mcp-server-memory")})
+			for end := time.After(waitTimeout); !listsTool(t, session, "memo__read_graph"); {
 				select {
 				case <-changed:
 				case <-end:
@@ -38,7 +38,7 @@ func TestChangedConfigAddsToolsAndKeepsCalls(t *testing.T) {
 			if result := <-ended; result.Status != toolroom.StatusOK {
 				t.Errorf("the call that ran ended with %s: %+v", result.Status, result.Error)
 			}
-			if now := r.upstream(); now != pid {
+			if now := r.upstreamPID(); now != pid {
 				t.Errorf("the source that did not change was started again: process %d, was %d", now, pid)
 			}
 		})
@@ -51,14 +51,14 @@ func TestABrokenConfigLeavesThePreviousOneInForce(t *testing.T) {
 	r.configure(object{"service": source})
 	a := api{r, r.serveListed().url + "/api/v1"}
 	r.configure(object{}, object{"sorces": object{}})
-	if out := r.do(binary(t), "config", "check"); out.code != toolroom.ExitError {
+	if out := r.runProgram(binary(t), "config", "check"); out.code != toolroom.ExitError {
 		t.Errorf("config check ended with %d: %s", out.code, out.stderr)
 	}
 	a.want("200", "/call", "-d", `{"tool": "service:echo", "arguments": {"n": 1}}`)
 }
 
-// sees reports whether the client's list has the tool.
-func sees(t *testing.T, session *mcp.ClientSession, name string) bool {
+// listsTool reports whether the client's list has the tool.
+func listsTool(t *testing.T, session *mcp.ClientSession, name string) bool {
 	t.Helper()
 	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {

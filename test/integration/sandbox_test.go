@@ -19,7 +19,7 @@ func TestANodeServerInASandboxHasItsFoldersAlone(t *testing.T) {
 	}
 	// It is told that it may use all of the room, and sees its files alone.
 	server := npmServer(t, "mcp-server-filesystem", r.dir)
-	server["sandbox"] = object{"read": []string{existing(t, "run: make peers", "test", "node")}, "write": []string{r.files}}
+	server["sandbox"] = object{"read": []string{installedFile(t, "run: make peers", "test", "node")}, "write": []string{r.files}}
 	r.configure(object{"filesystem": server})
 	r.callJSON(0, "filesystem:write_file", `{"path": "`+r.files+`/new.txt", "content": "hello"}`)
 	if text, err := os.ReadFile(filepath.Join(r.files, "new.txt")); err != nil || string(text) != "hello" {

@@ -11,9 +11,9 @@ import (
 // The Inspector compares the digests of a server's skills with the files that it reads
 // through Toolroom.
 func TestSkillsOfAServerAreVerifiedByTheInspector(t *testing.T) {
-	r := newRoom(t, object{"typescript": stdio([]string{node(t), nodeFile(t, "server.mjs"), "stdio"})})
+	r := newRoom(t, object{"typescript": stdioSource([]string{nodeProgram(t), nodeFile(t, "server.mjs"), "stdio"})})
 	s := r.serveListed()
-	out := r.do(node(t), npmProgram(t, "mcp-inspector"), "--cli", "--server-url", s.url+"/mcp", "--transport", "http",
+	out := r.runProgram(nodeProgram(t), npmProgram(t, "mcp-inspector"), "--cli", "--server-url", s.url+"/mcp", "--transport", "http",
 		"--protocol-era", "modern", "--method", "skills/list", "--verify", "--format", "json", "-q")
 	type file struct{ URI, Status string }
 	type verified struct {

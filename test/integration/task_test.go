@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// fixtures starts the server with the fixtures of the conformance suite.
-func (r *room) fixtures(address string) *exec.Cmd {
+// startFixtures starts the server with the fixtures of the conformance suite.
+func (r *room) startFixtures(address string) *exec.Cmd {
 	r.t.Helper()
-	cmd := r.command(r.t.Context(), existing(r.t, "run: make build", "bin", "conformance"), "-home", r.dir, "-listen", address)
+	cmd := r.command(r.t.Context(), installedFile(r.t, "run: make build", "bin", "conformance"), "-home", r.dir, "-listen", address)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		r.t.Fatal(err)
@@ -31,8 +31,8 @@ func (r *room) fixtures(address string) *exec.Cmd {
 	return cmd
 }
 
-// ask makes a request of 2026-07-28 as a client that supports tasks.
-func ask(t *testing.T, address, method, name, params string) object {
+// requestTask makes a request of 2026-07-28 as a client that supports tasks.
+func requestTask(t *testing.T, address, method, name, params string) object {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,"_meta":{
 		"io.modelcontextprotocol/protocolVersion":"2026-07-28",
@@ -70,8 +70,8 @@ func TestATaskSurvivesTheRestartOfItsServer(t *testing.T) {
 			t.Parallel()
 			r := bareRoom(t)
 			address := freeAddress(t)
-			first := r.fixtures(address)
-			created := ask(t, address, "tools/call", "confirm_delete", `"name":"confirm_delete","arguments":{"filename":"x"}`)
+			first := r.startFixtures(address)
+			created := requestTask(t, address, "tools/call", "confirm_delete", `"name":"confirm_delete","arguments":{"filename":"x"}`)
 			id, _ := created["taskId"].(string)
 			if id == "" {
 				t.Fatalf("the call became no task: %v", created)
@@ -80,7 +80,7 @@ func TestATaskSurvivesTheRestartOfItsServer(t *testing.T) {
 				t.Helper()
 				var task object
 				eventually(t, "the task is "+status, func() bool {
-					task = ask(t, address, "tasks/get", id, `"taskId":"`+id+`"`)
+					task = requestTask(t, address, "tasks/get", id, `"taskId":"`+id+`"`)
 					return task["status"] == status
 				})
 				return task
@@ -96,9 +96,9 @@ func TestATaskSurvivesTheRestartOfItsServer(t *testing.T) {
 			case <-time.After(waitTimeout):
 				t.Fatal("the server did not end")
 			}
-			r.fixtures(address)
+			r.startFixtures(address)
 			becomes("input_required")
-			ask(t, address, "tasks/update", id, `"taskId":"`+id+`","inputResponses":{"confirm":{"action":"accept","content":{"confirm":true}}}`)
+			requestTask(t, address, "tasks/update", id, `"taskId":"`+id+`","inputResponses":{"confirm":{"action":"accept","content":{"confirm":true}}}`)
 			if result, _ := becomes("completed")["result"].(object); !strings.Contains(contentText(result), `"confirm":true`) {
 				t.Errorf("the task ended with %v", result)
 			}

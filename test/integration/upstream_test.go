@@ -84,8 +84,8 @@ func checkEverything(t *testing.T, r *room, source string) {
 // everythingOverHTTP starts the everything server on a free port.
 func (r *room) everythingOverHTTP() string {
 	r.t.Helper()
-	return r.listening("/mcp", func(string) []string {
-		return []string{node(r.t), npmProgram(r.t, "mcp-server-everything"), "streamableHttp"}
+	return r.startListening("/mcp", func(string) []string {
+		return []string{nodeProgram(r.t), npmProgram(r.t, "mcp-server-everything"), "streamableHttp"}
 	})
 }
 

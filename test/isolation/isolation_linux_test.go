@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		collector.Resume() // a process with little memory starts sandboxes sooner
 		os.Exit(m.Run())
 	}
-	if err := takeAway(what); err != nil {
+	if err := removeFeature(what); err != nil {
 		panic(err)
 	}
 	self, err := os.Executable()
@@ -43,20 +43,20 @@ func TestMain(m *testing.M) {
 	os.Exit(cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, User: "ann", Version: "test", Helper: self, Open: app.Open}.Run(context.Background(), os.Args[1:]))
 }
 
-// takeAway permanently takes a kernel feature from this process.
-func takeAway(what string) error {
+// removeFeature permanently makes a kernel feature unavailable to this process.
+func removeFeature(what string) error {
 	switch what {
 	case "user namespaces":
 		return os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
 	case "Landlock": // answer as a kernel built without it
-		return refuse(unix.SYS_LANDLOCK_CREATE_RULESET)
+		return denySyscall(unix.SYS_LANDLOCK_CREATE_RULESET)
 	case "seccomp": // answer as some container runtimes do
-		return refuse(unix.SYS_SECCOMP)
+		return denySyscall(unix.SYS_SECCOMP)
 	}
 	return nil
 }
 
-func refuse(call uint32) error {
+func denySyscall(call uint32) error {
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
@@ -82,7 +82,7 @@ type machine struct {
 	exe, dir string
 }
 
-func on(t *testing.T, what string) *machine {
+func newMachine(t *testing.T, what string) *machine {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") == "true" {
@@ -96,7 +96,7 @@ func on(t *testing.T, what string) *machine {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	m := &machine{t, what, filepath.Join(dir, "toolroom"), dir}
-	// A machine without user namespaces runs Toolroom as nobody, who cannot write to a
+	// A machine without user namespaces runs Toolroom as nobody, which cannot write to a
 	// folder of this user.
 	if shared := os.Getenv(enginetest.CompiledEnv); shared != "" && what != "user namespaces" {
 		if err := enginetest.ShareCompiled(filepath.Join(dir, "home"), shared); err != nil {
@@ -155,9 +155,9 @@ func (m *machine) doctor() map[string]check {
 	return checks
 }
 
-// reached are the isolation layers of each engine on a machine that lacks a feature, or why
+// expectedLayers are the isolation layers of each engine on a machine that lacks a feature, or why
 // the engine does not run there.
-var reached = map[string]map[string]struct{ layers, reason, fix string }{
+var expectedLayers = map[string]map[string]struct{ layers, reason, fix string }{
 	"Landlock": {
 		"js":        {layers: "wasm+ns+net+seccomp"},
 		"py":        {layers: "wasm+ns+net+seccomp"},
@@ -180,10 +180,10 @@ var reached = map[string]map[string]struct{ layers, reason, fix string }{
 
 func TestMissingFeaturesAreReportedByDoctorAndWithEachResult(t *testing.T) {
 	t.Parallel()
-	for what, engines := range reached {
+	for what, engines := range expectedLayers {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			m := on(t, what)
+			m := newMachine(t, what)
 			checks := m.doctor()
 			for engine, want := range engines {
 				c := checks[engine]

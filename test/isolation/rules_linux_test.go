@@ -39,8 +39,8 @@ E`, `awk 'BEGIN{system("rm F")}'`, `mv F W/gone`, `mv K W/gone`, `unlink F`, `sh
 		`python3 -c 'import ctypes; ctypes.CDLL(None).unlink(b"F")'`, `mount -o remount,rw K; umount F; rm F`, `chmod 777 F; rm F`, `rsync -a --delete empty/ K/`, `mv W/. W/../other; rm W/../other/keep/file.txt`,
 		`rm /proc/self/root/F`, `rm /proc/self/cwd/keep/file.txt`, `rm /proc/1/root/F`, `rename 's/file/gone/' F`, `install /dev/null F`, `mv K old; mkdir K; echo new > F`,
 	}
-	// V is the file through links, the first of which is W/sub/via. Who reads the lines
-	// beforehand does not see that they write there.
+	// V is the file through links, the first of which is W/sub/via. A reader of the
+	// lines does not see that they write there.
 	relinkings = []string{
 		`rm W/sub/via; mkdir -p W/sub/via/keep; echo evil > $(echo V)`, `ln -sfn W/empty W/sub/via; mkdir W/empty/keep; echo evil > $(echo V)`, `mv W/sub/via W/sub/old; mkdir -p W/sub/via/keep; echo evil > $(echo V)`,
 		`mv W/sub W/old; mkdir -p W/sub/via/keep; echo evil > $(echo V)`, `mv -T W/empty W/sub/via || rm -f W/sub/via; mkdir -p W/sub/via/keep; cp helper.sh $(echo V)`,
@@ -63,8 +63,8 @@ E`, `awk 'BEGIN{system("rm F")}'`, `mv F W/gone`, `mv K W/gone`, `unlink F`, `sh
 	}
 )
 
-// attacked is a workspace with a file to attack.
-type attacked struct {
+// workspace is a workspace with a file to attack.
+type workspace struct {
 	t                *testing.T
 	dir, file, place string
 	url              string
@@ -74,11 +74,11 @@ type attacked struct {
 
 const topSecret = "TOPSECRET of the operator"
 
-// newAttacked returns a room whose commands run in a place: the shell's sandbox, the shell
+// newWorkspace returns a room whose commands run in a place: the shell's sandbox, the shell
 // on the host machine, or a source of the program bash, which may have a sandbox.
-func newAttacked(t *testing.T, guest, place string, rules ...string) *attacked {
+func newWorkspace(t *testing.T, guest, place string, rules ...string) *workspace {
 	t.Helper()
-	a := &attacked{t: t, place: place, reached: new(atomic.Int64)}
+	a := &workspace{t: t, place: place, reached: new(atomic.Int64)}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { a.reached.Add(1) }))
 	t.Cleanup(s.Close)
 	a.url = s.URL
@@ -89,7 +89,7 @@ func newAttacked(t *testing.T, guest, place string, rules ...string) *attacked {
 	a.dir = filepath.Join(top, "work")
 	a.file = filepath.Join(a.dir, "keep", "file.txt")
 	for i := range rules {
-		rules[i] = a.fill(rules[i])
+		rules[i] = a.expand(rules[i])
 	}
 	quoted, err := json.Marshal(rules)
 	if err != nil {
@@ -123,14 +123,14 @@ func newAttacked(t *testing.T, guest, place string, rules ...string) *attacked {
 	return a
 }
 
-func (a *attacked) fill(line string) string {
-	encode := func(line string) string { return base64.StdEncoding.EncodeToString([]byte(a.fill(line))) }
+func (a *workspace) expand(line string) string {
+	encode := func(line string) string { return base64.StdEncoding.EncodeToString([]byte(a.expand(line))) }
 	port := a.url[strings.LastIndexByte(a.url, ':')+1:]
 	for _, pair := range [][2]string{{"URL", a.url + "/"}, {"PORT", port}} {
 		line = strings.ReplaceAll(line, pair[0], pair[1])
 	}
 	words := map[string]func() string{
-		"F": func() string { return a.file }, "V": func() string { return a.through() }, "K": func() string { return filepath.Dir(a.file) }, "W": func() string { return a.dir },
+		"F": func() string { return a.file }, "V": func() string { return a.linkedPath() }, "K": func() string { return filepath.Dir(a.file) }, "W": func() string { return a.dir },
 		"B": func() string { return encode("rm F") }, "Q": func() string { return encode("cat F") },
 	}
 	var b strings.Builder
@@ -150,8 +150,8 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// restore makes the workspace anew.
-func (a *attacked) restore() {
+// restore recreates the workspace.
+func (a *workspace) restore() {
 	a.t.Helper()
 	entries, _ := os.ReadDir(a.dir)
 	for _, e := range entries {
@@ -167,7 +167,7 @@ func (a *attacked) restore() {
 			a.t.Fatal(err)
 		}
 		if name != "keep/file.txt" {
-			text = a.fill(text)
+			text = a.expand(text)
 		}
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			a.t.Fatal(err)
@@ -184,8 +184,8 @@ func (a *attacked) restore() {
 	}
 }
 
-// run runs a line and returns all that came of it.
-func (a *attacked) run(line string) (output string, refused bool) {
+// run runs a line and returns its result as JSON.
+func (a *workspace) run(line string) (output string, refused bool) {
 	a.t.Helper()
 	call := toolroom.Call{Tool: "shell:exec"}
 	args := map[string]any{"command": line, "timeout": 20000}
@@ -208,31 +208,33 @@ func (a *attacked) run(line string) (output string, refused bool) {
 	return string(text), code == toolroom.CodeDenied || code == toolroom.CodeSandboxUnavailable
 }
 
-// through is the path of the file through two links.
-func (a *attacked) through() string { return filepath.Join(a.dir, "sub", "via", "keep", "file.txt") }
+// linkedPath returns the path of the file through two links.
+func (a *workspace) linkedPath() string {
+	return filepath.Join(a.dir, "sub", "via", "keep", "file.txt")
+}
 
 func isIntact(file string) bool {
 	text, err := os.ReadFile(file)
 	return err == nil && string(text) == topSecret+"\n"
 }
 
-// damage is what a line has done.
+// damage is what a line has done to the workspace.
 type damage struct {
 	read    bool // its output has the secret
-	changed bool // the file is not as it was
+	changed bool // the file is changed
 	gone    bool
-	through bool // the file is not as it was, reached through links
+	through bool // the file, reached through links, is changed
 	reached bool // it has connected to the server
 }
 
-// attack runs a line in the workspace made anew, and returns what it has done.
-func (a *attacked) attack(line string) (did damage, output string, refused bool) {
+// attack restores the workspace, runs a line in it, and returns the damage.
+func (a *workspace) attack(line string) (did damage, output string, refused bool) {
 	a.t.Helper()
 	a.restore()
-	output, refused = a.run(a.fill(line))
+	output, refused = a.run(a.expand(line))
 	_, err := os.Stat(a.file)
 	return damage{
-		read: strings.Contains(output, "TOPSECRET"), changed: !isIntact(a.file), gone: err != nil, through: !isIntact(a.through()), reached: a.reached.Swap(0) > 0,
+		read: strings.Contains(output, "TOPSECRET"), changed: !isIntact(a.file), gone: err != nil, through: !isIntact(a.linkedPath()), reached: a.reached.Swap(0) > 0,
 	}, output, refused
 }
 
@@ -240,14 +242,14 @@ func (a *attacked) attack(line string) (did damage, output string, refused bool)
 // rules are compared with it.
 type baseline struct {
 	mu   sync.Mutex
-	room map[string]*attacked
+	room map[string]*workspace
 	did  map[[2]string]damage
 }
 
 func newBaseline(t *testing.T, guest string, places ...string) *baseline {
-	b := &baseline{room: map[string]*attacked{}, did: map[[2]string]damage{}}
+	b := &baseline{room: map[string]*workspace{}, did: map[[2]string]damage{}}
 	for _, place := range places {
-		b.room[place] = newAttacked(t, guest, place)
+		b.room[place] = newWorkspace(t, guest, place)
 	}
 	return b
 }
@@ -320,7 +322,7 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 		for m, place := range kind.places {
 			t.Run(place+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				held := newAttacked(t, guest, place, kind.rule)
+				held := newWorkspace(t, guest, place, kind.rule)
 				worked, refused := 0, 0
 				for i, line := range kind.lines {
 					if sparse && i%len(kind.places) != m {
@@ -349,9 +351,9 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 				if worked < atLeast {
 					t.Errorf("only %d attacks work without a rule, want %d", worked, atLeast)
 				}
-				// What no rule forbids goes on working.
+				// What no rule denies still works.
 				held.restore()
-				if output, no := held.run(held.fill("echo fine > W/empty/none && cat W/empty/none helper.sh | wc -l")); no || !strings.Contains(output, `2\n`) {
+				if output, no := held.run(held.expand("echo fine > W/empty/none && cat W/empty/none helper.sh | wc -l")); no || !strings.Contains(output, `2\n`) {
 					t.Errorf("a command that keeps the rules: %s", output)
 				}
 			})
@@ -359,7 +361,7 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 	}
 }
 
-func (a *attacked) arguments(args map[string]any) json.RawMessage {
+func (a *workspace) arguments(args map[string]any) json.RawMessage {
 	text, err := json.Marshal(args)
 	if err != nil {
 		a.t.Fatal(err)

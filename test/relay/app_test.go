@@ -23,7 +23,7 @@ func TestAServerHearsOfPagesFromAClientThatShowsThem(t *testing.T) {
 				}
 				said := up.last("tools/call")
 				if !u {
-					said = up.ofSession("tools/call")
+					said = up.sessionRequest("tools/call")
 				}
 				if got := strings.Contains(said, "mcp-app"); got != (can != "") {
 					t.Errorf("server modern=%t, client %s that shows %q: the server hears %s", u, version, can, said)

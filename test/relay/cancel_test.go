@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// hanging is a server of an older revision whose calls end when the client cancels them.
+// hangingServer is a server of an older revision whose calls end when the client cancels them.
 // Its tool "asks" first asks a question, and withdraws it.
-type hanging struct {
+type hangingServer struct {
 	*httptest.Server
-	began    chan struct{} // receives one value for each call
-	withdraw chan struct{}
-	said     chan string // the params of its client's notifications, except the first
-	refusal  chan string // the error of a client that does not answer
+	began         chan struct{} // receives one value for each call
+	withdraw      chan struct{}
+	notifications chan string // the params of its client's notifications, except the first
+	errors        chan string // the error of a client that does not answer
 }
 
 const (
@@ -26,8 +26,8 @@ const (
 	oddRefusal   = `{"code":-1,"message":"not <now>","zeta":{"n":9007199254740993},"data":{"a":1.50}}`
 )
 
-func newHanging(t *testing.T) *hanging {
-	u := &hanging{began: make(chan struct{}, 8), withdraw: make(chan struct{}), said: make(chan string, 8), refusal: make(chan string, 8)}
+func newHangingServer(t *testing.T) *hangingServer {
+	u := &hangingServer{began: make(chan struct{}, 8), withdraw: make(chan struct{}), notifications: make(chan string, 8), errors: make(chan string, 8)}
 	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(func() {
 		u.CloseClientConnections()
@@ -36,7 +36,7 @@ func newHanging(t *testing.T) *hanging {
 	return u
 }
 
-func (u *hanging) serve(w http.ResponseWriter, r *http.Request) {
+func (u *hangingServer) serve(w http.ResponseWriter, r *http.Request) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -50,9 +50,9 @@ func (u *hanging) serve(w http.ResponseWriter, r *http.Request) {
 	if m.ID == nil || m.Method == "" {
 		switch {
 		case m.Method == "notifications/cancelled" || m.Method == "notifications/progress":
-			u.said <- string(m.Params)
+			u.notifications <- string(m.Params)
 		case m.Error != nil:
-			u.refusal <- string(m.Error)
+			u.errors <- string(m.Error)
 		}
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -72,7 +72,7 @@ func (u *hanging) serve(w http.ResponseWriter, r *http.Request) {
 		answer = `"result":{"prompts":[{"name":"hangs"}]}`
 	case "tools/call", "prompts/get":
 		if strings.Contains(string(m.Params), `"asks"`) {
-			u.asks(w, m.ID)
+			u.askQuestion(w, m.ID)
 			return
 		}
 		u.began <- struct{}{}
@@ -82,7 +82,7 @@ func (u *hanging) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)
 }
 
-func (u *hanging) asks(w http.ResponseWriter, id json.RawMessage) {
+func (u *hangingServer) askQuestion(w http.ResponseWriter, id json.RawMessage) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	say := func(format string, args ...any) {
 		fmt.Fprintf(w, "data: "+format+"\n\n", args...)
@@ -93,8 +93,8 @@ func (u *hanging) asks(w http.ResponseWriter, id json.RawMessage) {
 	case <-u.withdraw:
 		say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{%s,"requestId":"q"}}`, whyCancelled)
 		<-u.withdraw
-	case refusal := <-u.refusal:
-		u.said <- refusal
+	case refusal := <-u.errors:
+		u.notifications <- refusal
 	}
 	say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
 }
@@ -105,9 +105,9 @@ func TestWhyAClientCancelsReachesTheServer(t *testing.T) {
 	t.Parallel()
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{%s"requestId":"c",` + whyCancelled + `}}`
 	const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"}}`
-	check := func(t *testing.T, up *hanging) {
+	check := func(t *testing.T, up *hangingServer) {
 		t.Helper()
-		if said := <-up.said; !strings.Contains(said, whyCancelled) || strings.Contains(said, `"c"`) {
+		if said := <-up.notifications; !strings.Contains(said, whyCancelled) || strings.Contains(said, `"c"`) {
 			t.Errorf("the server hears %s", said)
 		}
 	}
@@ -115,7 +115,7 @@ func TestWhyAClientCancelsReachesTheServer(t *testing.T) {
 		call := `{"jsonrpc":"2.0","id":"c","method":"` + method + `","params":{"name":"hangs"%s}}`
 		t.Run("HTTP "+method, func(t *testing.T) {
 			t.Parallel()
-			up := newHanging(t)
+			up := newHangingServer(t)
 			url, _ := serveAt(t, homeDir(t), up.URL)
 			c := connect(t, url, legacy)
 			ended := make(chan struct{})
@@ -132,7 +132,7 @@ func TestWhyAClientCancelsReachesTheServer(t *testing.T) {
 		})
 		t.Run("stdio "+method, func(t *testing.T) {
 			t.Parallel()
-			up := newHanging(t)
+			up := newHangingServer(t)
 			w := onStdio(t, &upstream{Server: up.Server})
 			w.send(fmt.Sprintf(call, ","+modernMeta))
 			<-up.began
@@ -142,8 +142,8 @@ func TestWhyAClientCancelsReachesTheServer(t *testing.T) {
 	}
 }
 
-// asksOf makes a client's call of the tool that asks, and returns the question.
-func asksOf(t *testing.T, up *hanging) (c *client, id string, lines *bufio.Scanner) {
+// startAskingCall makes a client's call of the tool that asks, and returns the question.
+func startAskingCall(t *testing.T, up *hangingServer) (c *client, id string, lines *bufio.Scanner) {
 	t.Helper()
 	url, _ := serveAt(t, homeDir(t), up.URL)
 	c = &client{url: url, version: legacy, can: `"elicitation":{}`}
@@ -166,8 +166,8 @@ func asksOf(t *testing.T, up *hanging) (c *client, id string, lines *bufio.Scann
 
 func TestAQuestionThatAServerTakesBackIsTakenBackFromTheClient(t *testing.T) {
 	t.Parallel()
-	up := newHanging(t)
-	_, id, lines := asksOf(t, up)
+	up := newHangingServer(t)
+	_, id, lines := startAskingCall(t, up)
 	up.withdraw <- struct{}{}
 	defer close(up.withdraw)
 	want := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{` + whyCancelled + `,"requestId":` + id + `}}`
@@ -184,10 +184,10 @@ func TestAQuestionThatAServerTakesBackIsTakenBackFromTheClient(t *testing.T) {
 
 func TestTheErrorOfAClientThatDoesNotAnswerReachesTheServer(t *testing.T) {
 	t.Parallel()
-	up := newHanging(t)
-	c, id, _ := asksOf(t, up)
+	up := newHangingServer(t)
+	c, id, _ := startAskingCall(t, up)
 	c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, oddRefusal), "", "")
-	if got := <-up.said; got != oddRefusal {
+	if got := <-up.notifications; got != oddRefusal {
 		t.Errorf("the server hears\n%s\nnot\n%s", got, oddRefusal)
 	}
 }
@@ -197,16 +197,16 @@ func TestTheErrorOfAClientThatDoesNotAnswerReachesTheServer(t *testing.T) {
 func TestTheProgressOfAnAnswerReachesOnlyTheServerThatAsked(t *testing.T) {
 	t.Parallel()
 	const progress = `{"zeta":9007199254740993,"progressToken":"p","progress":1.50,"message":"<é\u003c"}`
-	up := newHanging(t)
-	c, id, _ := asksOf(t, up)
+	up := newHangingServer(t)
+	c, id, _ := startAskingCall(t, up)
 	for _, said := range []string{`{"progressToken":"q","progress":1}`, progress} {
 		c.post(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":`+said+`}`, "", "")
 	}
-	if got := <-up.said; got != progress {
+	if got := <-up.notifications; got != progress {
 		t.Errorf("the server hears\n%s\nnot\n%s", got, progress)
 	}
 	c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, oddRefusal), "", "")
-	if got := <-up.said; got != oddRefusal {
+	if got := <-up.notifications; got != oddRefusal {
 		t.Errorf("then it hears\n%s", got)
 	}
 }

@@ -58,7 +58,7 @@ func (p *program) set(t *testing.T, fault string) {
 	}
 }
 
-func (p *program) note(file, line string) {
+func (p *program) appendLine(file, line string) {
 	f, err := os.OpenFile(filepath.Join(p.dir, file), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		panic(err)
@@ -67,12 +67,12 @@ func (p *program) note(file, line string) {
 	fmt.Fprintln(f, line)
 }
 
-func (p *program) noted(file string) []string {
+func (p *program) readLines(file string) []string {
 	text, _ := os.ReadFile(filepath.Join(p.dir, file))
 	return strings.Fields(string(text))
 }
 
-func (p *program) say(format string, args ...any) {
+func (p *program) send(format string, args ...any) {
 	p.out.Lock()
 	defer p.out.Unlock()
 	fmt.Printf(format, args...)
@@ -84,8 +84,8 @@ func (p *program) serve() {
 	if err := child.Start(); err != nil {
 		panic(err)
 	}
-	p.note("processes", fmt.Sprint(child.Process.Pid))
-	p.note("processes", fmt.Sprint(os.Getpid()))
+	p.appendLine("processes", fmt.Sprint(child.Process.Pid))
+	p.appendLine("processes", fmt.Sprint(os.Getpid()))
 	if p.fault() == "does not start" {
 		fmt.Fprintln(os.Stderr, "cannot open the database")
 		os.Exit(3)
@@ -108,20 +108,20 @@ func (p *program) serve() {
 		}
 		switch m.Method {
 		case "server/discover":
-			p.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", m.ID)
+			p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", m.ID)
 		case "initialize":
-			p.say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"failing","version":"1"}}}`+"\n", m.ID)
+			p.send(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"failing","version":"1"}}}`+"\n", m.ID)
 		case "tools/list":
 			more := ""
 			if p.more.Load() {
 				more = `,{"name":"more","inputSchema":{"type":"object"}}`
 			}
-			p.say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"do","annotations":{"idempotentHint":true},"inputSchema":{"type":"object"}},{"name":"once","inputSchema":{"type":"object"}}%s]}}`+"\n", m.ID, more)
+			p.send(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"do","annotations":{"idempotentHint":true},"inputSchema":{"type":"object"}},{"name":"once","inputSchema":{"type":"object"}}%s]}}`+"\n", m.ID, more)
 		case "tools/call":
-			p.note("calls", m.Params.Name+m.Params.Arguments.N)
+			p.appendLine("calls", m.Params.Name+m.Params.Arguments.N)
 			go p.call(string(m.ID))
 		default:
-			p.say(`{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", m.ID)
+			p.send(`{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", m.ID)
 		}
 	}
 	os.Exit(0)
@@ -135,29 +135,29 @@ func (p *program) call(id string) {
 		for p.fault() != "" {
 			time.Sleep(5 * time.Millisecond)
 		}
-		p.say("%s", done)
+		p.send("%s", done)
 	case "garbage":
-		p.say("%s\n", `{"jsonrpc":"2.0","id":`)
+		p.send("%s\n", `{"jsonrpc":"2.0","id":`)
 	case "mid-line":
-		p.say("%s", done[:20])
+		p.send("%s", done[:20])
 		os.Exit(9)
 	case "twice":
-		p.say("%s%s", done, done)
+		p.send("%s%s", done, done)
 	case "flood":
 		for range 2000 {
-			p.say("%s\n", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
+			p.send("%s\n", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 		}
-		p.say("%s", done)
+		p.send("%s", done)
 	case "changes":
 		if p.more.CompareAndSwap(false, true) {
-			p.say("%s\n", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			p.send("%s\n", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		}
 		for p.fault() != "" {
 			time.Sleep(5 * time.Millisecond)
 		}
-		p.say("%s", done)
+		p.send("%s", done)
 	default:
-		p.say("%s", done)
+		p.send("%s", done)
 	}
 }
 
@@ -166,7 +166,7 @@ func (p *program) call(id string) {
 // resources of the process.
 func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 	p := &program{dir: t.TempDir()}
-	c := callerOf(t, fmt.Sprintf("{command: %q, env: {%s: %q}}", os.Args[0], programVariable, p.dir))
+	c := newCaller(t, fmt.Sprintf("{command: %q, env: {%s: %q}}", os.Args[0], programVariable, p.dir))
 	defer c.room.Close()
 	for range 2 {
 		if err := c.call(0); err != nil {
@@ -182,21 +182,21 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 		if fault == "killed" || fault == "changes" {
 			timeout = time.Minute // these calls may take long
 		}
-		before := len(p.noted("calls"))
+		before := len(p.readLines("calls"))
 		failed := make(chan int64, 1)
 		current := func() int {
-			all := p.noted("processes")
+			all := p.readLines("processes")
 			pid, _ := strconv.Atoi(all[len(all)-1])
 			return pid
 		}
 		if fault == "does not start" {
 			signal(t, current(), syscall.SIGKILL)
 		}
-		go func() { failed <- atOnce(together, func() error { return c.call(timeout) }) }()
+		go func() { failed <- countFailures(together, func() error { return c.call(timeout) }) }()
 		underWay := func() {
-			for end := time.Now().Add(time.Minute); len(p.noted("calls")) < before+together; runtime.Gosched() {
+			for end := time.Now().Add(time.Minute); len(p.readLines("calls")) < before+together; runtime.Gosched() {
 				if time.Now().After(end) {
-					t.Fatalf("%s: %d of %d calls have come", fault, len(p.noted("calls"))-before, together)
+					t.Fatalf("%s: %d of %d calls have come", fault, len(p.readLines("calls"))-before, together)
 				}
 			}
 		}
@@ -212,7 +212,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 			signal(t, stopped, syscall.SIGSTOP)
 		case "changes":
 			underWay()
-			untilListed(t, c.room, "up:more") // while eight calls run
+			waitForTool(t, c.room, "up:more") // while eight calls run
 			p.set(t, "")
 		}
 		failures := <-failed
@@ -220,11 +220,11 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 		if stopped != 0 {
 			signal(t, stopped, syscall.SIGCONT)
 		}
-		took, tries := untilWell(t, fault, func() error { return errors.Join(c.call(0), c.call(0)) }) // both tools
+		took, tries := retryUntilSuccess(t, fault, func() error { return errors.Join(c.call(0), c.call(0)) }) // both tools
 		t.Logf("%s: %d of %d calls failed, well %s after its end, at try %d", fault, failures, together, took, tries)
 	}
 	times := map[string]int{}
-	for _, call := range p.noted("calls") {
+	for _, call := range p.readLines("calls") {
 		times[call]++
 	}
 	again := 0
@@ -243,7 +243,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 	}
 	c.room.Close()
 	left := 0
-	for _, pid := range p.noted("processes") {
+	for _, pid := range p.readLines("processes") {
 		n, _ := strconv.Atoi(pid)
 		for end := time.Now().Add(time.Minute); syscall.Kill(n, 0) == nil; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
@@ -256,7 +256,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 		t.Errorf("%d processes are left", left)
 	}
 	t.Logf("%d faults, %d calls, %d idempotent ones again; %d goroutines and %d files before, %d and %d after; %d processes, %d left",
-		len(faults), c.made.Load(), again, goroutines, files, runtime.NumGoroutine(), openFiles(t), len(p.noted("processes")), left)
+		len(faults), c.made.Load(), again, goroutines, files, runtime.NumGoroutine(), openFiles(t), len(p.readLines("processes")), left)
 }
 
 func signal(t *testing.T, pid int, s syscall.Signal) {

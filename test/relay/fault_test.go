@@ -22,8 +22,8 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 )
 
-// failing is a server of an older revision over HTTP, with a fault or without.
-type failing struct {
+// faultyServer is a server of an older revision over HTTP, with a fault or without.
+type faultyServer struct {
 	address string
 	server  *httptest.Server
 	fault   atomic.Value // string
@@ -34,13 +34,13 @@ type failing struct {
 	session  atomic.Value // the id of the only valid session
 }
 
-func (f *failing) start(t *testing.T) {
+func (f *faultyServer) start(t *testing.T) {
 	t.Helper()
 	f.listen(t)
 	f.server.Start()
 }
 
-func (f *failing) listen(t *testing.T) {
+func (f *faultyServer) listen(t *testing.T) {
 	t.Helper()
 	var listener net.Listener
 	for listener == nil { // the address of the previous server may not be free at once
@@ -54,13 +54,13 @@ func (f *failing) listen(t *testing.T) {
 	f.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: f, ErrorLog: log.New(io.Discard, "", 0)}}
 }
 
-func (f *failing) stop() {
+func (f *faultyServer) stop() {
 	f.server.CloseClientConnections()
 	f.server.Close()
 }
 
 // ServeHTTP serves a request with the current fault.
-func (f *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *faultyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -134,10 +134,10 @@ func (f *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// outlives is how long after the end of a fault a call may still fail. The guarantee is two
+// maxOutage is how long after the end of a fault a call may still fail. The guarantee is two
 // seconds (docs/decisions/0010), and the tests log the time; the rest is for a loaded
 // machine.
-const outlives = 25 * time.Second
+const maxOutage = 25 * time.Second
 
 // caller calls the two tools of the MCP server up in turn. Each call has a key, and the
 // second tool may not be called twice with one.
@@ -147,8 +147,8 @@ type caller struct {
 	made atomic.Int64
 }
 
-// callerOf opens a room whose one source is the server, with the config.
-func callerOf(t *testing.T, server string) *caller {
+// newCaller opens a room whose one source is the server, with the config.
+func newCaller(t *testing.T, server string) *caller {
 	t.Helper()
 	home := homeDir(t)
 	config := home + "/toolroom.yaml"
@@ -178,12 +178,12 @@ func (c *caller) call(timeout time.Duration) error {
 // fault to the first successful call. Each call has a key. It is not parallel, because it
 // counts the resources of the process.
 func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
-	f := &failing{address: "127.0.0.1:0"}
+	f := &faultyServer{address: "127.0.0.1:0"}
 	f.fault.Store("")
 	f.session.Store("")
 	f.start(t)
 	// A 401 to a key of the config is a fault. Without a key the source needs a login.
-	c := callerOf(t, fmt.Sprintf("{url: \"http://%s/mcp\", headers: {Authorization: key}}", f.address))
+	c := newCaller(t, fmt.Sprintf("{url: \"http://%s/mcp\", headers: {Authorization: key}}", f.address))
 	defer c.room.Close()
 	if err := errors.Join(c.call(0), c.call(0)); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 		default:
 			f.fault.Store(fault)
 		}
-		failed := atOnce(8, func() error { return c.call(200 * time.Millisecond) })
+		failed := countFailures(8, func() error { return c.call(200 * time.Millisecond) })
 		switch fault {
 		case "TLS":
 			f.stop()
@@ -212,10 +212,10 @@ func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 		default:
 			f.fault.Store("")
 		}
-		took, tries := untilWell(t, fault, func() error { return errors.Join(c.call(0), c.call(0)) }) // both tools
+		took, tries := retryUntilSuccess(t, fault, func() error { return errors.Join(c.call(0), c.call(0)) }) // both tools
 		t.Logf("%s: %d of 8 calls failed, well %s after its end, at try %d", fault, failed, took, tries)
 		if fault == "changes" {
-			untilListed(t, c.room, "up:more")
+			waitForTool(t, c.room, "up:more")
 		}
 	}
 	again := 0
@@ -237,8 +237,8 @@ func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 	f.stop()
 }
 
-// atOnce makes calls concurrently, and counts those that fail.
-func atOnce(calls int, do func() error) (failed int64) {
+// countFailures makes calls concurrently, and counts those that fail.
+func countFailures(calls int, do func() error) (failed int64) {
 	var all sync.WaitGroup
 	var failures atomic.Int64
 	for range calls {
@@ -252,8 +252,8 @@ func atOnce(calls int, do func() error) (failed int64) {
 	return failures.Load()
 }
 
-// untilWell repeats a call until it succeeds.
-func untilWell(t *testing.T, fault string, do func() error) (took time.Duration, tries int) {
+// retryUntilSuccess repeats a call until it succeeds.
+func retryUntilSuccess(t *testing.T, fault string, do func() error) (took time.Duration, tries int) {
 	t.Helper()
 	began := time.Now()
 	for tries = 1; ; tries++ {
@@ -262,15 +262,15 @@ func untilWell(t *testing.T, fault string, do func() error) (took time.Duration,
 		if err == nil {
 			return took, tries
 		}
-		if took > outlives {
+		if took > maxOutage {
 			t.Fatalf("%s after %s the server is not well again: %v", took, fault, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// untilListed waits for a tool that a call has added.
-func untilListed(t *testing.T, r *app.App, tool string) {
+// waitForTool waits for a tool that a call has added.
+func waitForTool(t *testing.T, r *app.App, tool string) {
 	t.Helper()
 	began := time.Now()
 	for {
@@ -287,7 +287,7 @@ func untilListed(t *testing.T, r *app.App, tool string) {
 }
 
 // startTLS starts TLS with an untrusted certificate.
-func (f *failing) startTLS(t *testing.T) {
+func (f *faultyServer) startTLS(t *testing.T) {
 	t.Helper()
 	f.listen(t)
 	f.server.StartTLS()

@@ -87,11 +87,11 @@ type client struct {
 
 const modern, legacy = "2026-07-28", "2025-11-25"
 
-// said has the members of the clients' _meta.
-const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]},"io.modelcontextprotocol/odd":"<","q\"é":1.50`
+// metaMembers has the members of the clients' _meta.
+const metaMembers = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]},"io.modelcontextprotocol/odd":"<","q\"é":1.50`
 
-// more has unknown members of the clients' params.
-const more = `"zeta":{"z":9007199254740993,"b":"\u003c<é"},"al\"pha":[1.50,null]`
+// extraMembers has unknown members of the clients' params.
+const extraMembers = `"zeta":{"z":9007199254740993,"b":"\u003c<é"},"al\"pha":[1.50,null]`
 
 func connect(t *testing.T, url, version string) *client {
 	t.Helper()
@@ -114,7 +114,7 @@ func (c *client) open(t *testing.T) {
 func (c *client) ask(t *testing.T, method, name, params string) (result, failed json.RawMessage) {
 	t.Helper()
 	c.next++
-	meta := said + c.also
+	meta := metaMembers + c.also
 	if c.version == modern {
 		meta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{` + c.can + `},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},` + meta
 	}
@@ -188,9 +188,9 @@ func (c *client) post(t *testing.T, body, method, name string) []byte {
 	return nil
 }
 
-// sent returns a result without the members that Toolroom adds: the owner, the time for
+// withoutAdditions returns a result without the members that Toolroom adds: the owner, the time for
 // which it is valid, and the outcome of the call. The rest is unchanged.
-func sent(t *testing.T, object json.RawMessage) string {
+func withoutAdditions(t *testing.T, object json.RawMessage) string {
 	t.Helper()
 	members, err := jsonx.Members(object)
 	if err != nil {
@@ -203,7 +203,7 @@ func sent(t *testing.T, object json.RawMessage) string {
 		case "resultType", "ttlMs", "cacheScope", "toolroom/result", "io.modelcontextprotocol/serverInfo":
 			continue
 		case "_meta":
-			if value = sent(t, m.Value); value == "{}" {
+			if value = withoutAdditions(t, m.Value); value == "{}" {
 				continue
 			}
 		}
@@ -234,7 +234,7 @@ func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
 						t.Errorf("%s of %s failed: %s", relayed.method, relayed.name, failed)
 						continue
 					}
-					if diff := cmp.Diff(relayed.want, sent(t, result)); diff != "" {
+					if diff := cmp.Diff(relayed.want, withoutAdditions(t, result)); diff != "" {
 						t.Errorf("%s of %s (-sent +received)\n%s", relayed.method, relayed.name, diff)
 					}
 				}
@@ -259,7 +259,7 @@ func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
 					t.Errorf("the arguments %s came as %s", arguments, sent)
 				}
 				for _, method := range []string{"tools/call", "resources/read", "prompts/get", "completion/complete"} {
-					if sent := up.last(method); !strings.Contains(sent, said) {
+					if sent := up.last(method); !strings.Contains(sent, metaMembers) {
 						t.Errorf("what the client says in _meta of %s did not come: %s", method, sent)
 					}
 				}

@@ -12,21 +12,21 @@ import (
 	"testing"
 )
 
-// telling is a server that sends notifications outside of calls: on the stream of its
+// notifyingServer is a server that sends notifications outside of calls: on the stream of its
 // session, or on that of a subscription.
-type telling struct {
+type notifyingServer struct {
 	*httptest.Server
 	modern bool
 
-	mu       sync.Mutex
-	says     func(text string) // on the stream that was opened last
-	opened   chan struct{}     // receives one value for each stream
-	answered chan struct{}     // receives one value for each response of its client
-	ends     chan struct{}
+	mu          sync.Mutex
+	writeStream func(text string) // on the stream that was opened last
+	opened      chan struct{}     // receives one value for each stream
+	answered    chan struct{}     // receives one value for each response of its client
+	ends        chan struct{}
 }
 
-func newTelling(t *testing.T, modern bool) *telling {
-	u := &telling{modern: modern, opened: make(chan struct{}, 64), answered: make(chan struct{}, 64), ends: make(chan struct{})}
+func newNotifyingServer(t *testing.T, modern bool) *notifyingServer {
+	u := &notifyingServer{modern: modern, opened: make(chan struct{}, 64), answered: make(chan struct{}, 64), ends: make(chan struct{})}
 	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(func() {
 		close(u.ends)
@@ -35,21 +35,21 @@ func newTelling(t *testing.T, modern bool) *telling {
 	return u
 }
 
-// tell sends a notification in the format of the stream.
-func (u *telling) tell(text string) {
+// notify sends a notification in the format of the stream.
+func (u *notifyingServer) notify(text string) {
 	u.mu.Lock()
-	says := u.says
+	write := u.writeStream
 	u.mu.Unlock()
-	says(text)
+	write(text)
 }
 
-func (u *telling) stream(w http.ResponseWriter, r *http.Request, first string) {
+func (u *notifyingServer) stream(w http.ResponseWriter, r *http.Request, first string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	texts := make(chan string)
 	fmt.Fprint(w, first)
 	w.(http.Flusher).Flush()
 	u.mu.Lock()
-	u.says = func(text string) {
+	u.writeStream = func(text string) {
 		select {
 		case texts <- text:
 		case <-r.Context().Done():
@@ -70,7 +70,7 @@ func (u *telling) stream(w http.ResponseWriter, r *http.Request, first string) {
 	}
 }
 
-func (u *telling) serve(w http.ResponseWriter, r *http.Request) {
+func (u *notifyingServer) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && !u.modern {
 		u.stream(w, r, ": open\n\n")
 		return
@@ -124,8 +124,8 @@ func (u *telling) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)
 }
 
-// listening is a client's stream: that of its session, or of a subscription to a resource.
-func (c *client) listening(t *testing.T) (next func() string) {
+// openStream opens a client's stream: that of its session, or of a subscription to a resource. next returns its next message.
+func (c *client) openStream(t *testing.T) (next func() string) {
 	t.Helper()
 	var resp *http.Response
 	if c.version == modern {
@@ -170,13 +170,13 @@ func TestNotificationsOutsideOfCallsReachTheClients(t *testing.T) {
 		for _, version := range []string{modern, legacy} {
 			t.Run(fmt.Sprintf("server modern=%t, client %s", u, version), func(t *testing.T) {
 				t.Parallel()
-				up := newTelling(t, u)
+				up := newNotifyingServer(t, u)
 				url, _ := serveAt(t, homeDir(t), up.URL)
 				c := connect(t, url, version)
 				if !u {
 					<-up.opened
 				}
-				next := c.listening(t)
+				next := c.openStream(t)
 				own := ""
 				if version == modern {
 					next() // it says what is listened to
@@ -195,13 +195,13 @@ func TestNotificationsOutsideOfCallsReachTheClients(t *testing.T) {
 				}
 				if version != modern {
 					for _, text := range []string{unknown, line} {
-						up.tell(text)
+						up.notify(text)
 						if got := next(); got != text {
 							t.Errorf("what was sent as\n%s\ncame as\n%s", text, got)
 						}
 					}
 				}
-				up.tell(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":` + fmt.Sprintf(update, theirs) + "}")
+				up.notify(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":` + fmt.Sprintf(update, theirs) + "}")
 				want := `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":` + fmt.Sprintf(update, own) + "}"
 				if got := next(); got != want {
 					t.Errorf("the update is\n%s\nnot\n%s", got, want)
@@ -219,13 +219,13 @@ func TestTheEndOfAURLElicitationReachesOnlyTheClientThatWasAsked(t *testing.T) {
 		done  = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"zeta":1.50,"elicitationId":"page","_meta":{"k":"<"}}}`
 		other = `{"jsonrpc":"2.0","method":"acme/other"}`
 	)
-	up := newTelling(t, false)
+	up := newNotifyingServer(t, false)
 	url, _ := serveAt(t, homeDir(t), up.URL)
 	<-up.opened
 	asked, bystander := &client{url: url, version: legacy, can: `"elicitation":{"url":{}}`}, &client{url: url, version: legacy, can: `"elicitation":{"url":{}}`}
 	asked.open(t)
 	bystander.open(t)
-	hears, overhears := asked.listening(t), bystander.listening(t)
+	hears, overhears := asked.openStream(t), bystander.openStream(t)
 	resp := asked.send(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"do","arguments":{}}}`, "tools/call", "do")
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
@@ -240,7 +240,7 @@ func TestTheEndOfAURLElicitationReachesOnlyTheClientThatWasAsked(t *testing.T) {
 	}
 	<-up.opened // the session for clients that support URL elicitation
 	for _, text := range []string{done, done, other} {
-		up.tell(text)
+		up.notify(text)
 	}
 	for _, want := range []string{done, other} {
 		if got := hears(); got != want {

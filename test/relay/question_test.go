@@ -33,8 +33,8 @@ const (
 	oddLine     = `{"zeta":1.50,"level":"warning","logger":"odd","data":{"n":9007199254740993,"t":"<"},"_meta":{"g/h":2.50}}`
 )
 
-// asks serves the tool that sends its caller notifications and asks it two questions.
-func (u *upstream) asks(w http.ResponseWriter, id json.RawMessage, body []byte) {
+// askCaller serves the tool that sends its caller notifications and asks it two questions.
+func (u *upstream) askCaller(w http.ResponseWriter, id json.RawMessage, body []byte) {
 	var m struct {
 		Params struct {
 			InputResponses map[string]json.RawMessage `json:"inputResponses"`
@@ -67,22 +67,22 @@ func (u *upstream) asks(w http.ResponseWriter, id json.RawMessage, body []byte) 
 			id, oddRound, oddQuestion, oddSampling, oddWhere, oddRoundMeta)
 		return
 	} else {
-		u.note("form", m.Params.InputResponses["form"])
-		u.note("model", m.Params.InputResponses["model"])
-		u.note("folders", m.Params.InputResponses["folders"])
+		u.record("form", m.Params.InputResponses["form"])
+		u.record("model", m.Params.InputResponses["model"])
+		u.record("folders", m.Params.InputResponses["folders"])
 	}
 	say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, oddResult)
 }
 
-func (u *upstream) note(what string, said []byte) {
+func (u *upstream) record(what string, body []byte) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.sent[what] = string(said)
+	u.sent[what] = string(body)
 }
 
-// talk calls the odd tool with a client that answers questions. It returns all messages
+// callWithAnswers calls the odd tool with a client that answers questions. It returns all messages
 // that the client received.
-func (c *client) talk(t *testing.T) (heard []json.RawMessage) {
+func (c *client) callWithAnswers(t *testing.T) (received []json.RawMessage) {
 	t.Helper()
 	answer := map[string]string{"elicitation/create": oddFilled, "sampling/createMessage": oddSample, "roots/list": oddFolders}
 	replies := ""
@@ -109,7 +109,7 @@ func (c *client) talk(t *testing.T) (heard []json.RawMessage) {
 				continue
 			}
 			data = bytes.Clone(data)
-			heard = append(heard, data)
+			received = append(received, data)
 			var m struct {
 				ID     json.RawMessage `json:"id"`
 				Method string          `json:"method"`
@@ -127,9 +127,9 @@ func (c *client) talk(t *testing.T) (heard []json.RawMessage) {
 		}
 		resp.Body.Close()
 		if last.Result.ResultType != "input_required" {
-			return heard
+			return received
 		}
-		var given []string
+		var responses []string
 		for key, q := range last.Result.InputRequests {
 			var m struct {
 				Method string `json:"method"`
@@ -137,11 +137,11 @@ func (c *client) talk(t *testing.T) (heard []json.RawMessage) {
 			if err := json.Unmarshal(q, &m); err != nil {
 				t.Fatal(err)
 			}
-			given = append(given, fmt.Sprintf("%q:%s", key, answer[m.Method]))
+			responses = append(responses, fmt.Sprintf("%q:%s", key, answer[m.Method]))
 		}
-		replies = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, strings.Join(given, ","), last.Result.RequestState)
+		replies = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, strings.Join(responses, ","), last.Result.RequestState)
 	}
-	t.Fatalf("it asks and asks: %s", heard)
+	t.Fatalf("the server keeps asking: %s", received)
 	return nil
 }
 
@@ -159,8 +159,8 @@ func TestQuestionsAndNotificationsDuringACallAreRelayedByteForByte(t *testing.T)
 				if version == legacy {
 					c.ask(t, "logging/setLevel", "", `"level":"debug"`)
 				}
-				heard := c.talk(t)
-				all := string(bytes.Join(rawBytes(heard), []byte("\n")))
+				received := c.callWithAnswers(t)
+				all := string(bytes.Join(rawBytes(received), []byte("\n")))
 				wanted := map[string]string{
 					"the form": `"params":` + oddForm, "the sampling": `"params":` + oddSampling, "where": `"params":` + oddWhere,
 					"the log line": `"params":` + oddLine, "the unknown notification": `{"jsonrpc":"2.0",` + oddNotice, "the one that says nothing": bareNotice,
@@ -175,7 +175,7 @@ func TestQuestionsAndNotificationsDuringACallAreRelayedByteForByte(t *testing.T)
 					}
 				}
 				if diff := cmp.Diff(map[string]string{"form": oddFilled, "model": oddSample, "folders": oddFolders}, map[string]string{"form": up.last("form"), "model": up.last("model"), "folders": up.last("folders")}); diff != "" {
-					t.Errorf("the answers (-given +received)\n%s", diff)
+					t.Errorf("the answers (-responses +received)\n%s", diff)
 				}
 			})
 		}
@@ -197,8 +197,8 @@ func TestABatchIsRelayedByteForByte(t *testing.T) {
 	c := &client{url: serve(t, up), version: "2025-03-26"}
 	c.open(t)
 	const arguments = `{"z":9007199254740993,"a":"\u003c<é"}`
-	resp := c.send(t, `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"odd","arguments":`+arguments+`,"_meta":{`+said+`},`+more+`}},`+
-		`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"ask",`+more+`,"_meta":{`+said+`}}}]`, "", "")
+	resp := c.send(t, `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"odd","arguments":`+arguments+`,"_meta":{`+metaMembers+`},`+extraMembers+`}},`+
+		`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"ask",`+extraMembers+`,"_meta":{`+metaMembers+`}}}]`, "", "")
 	defer resp.Body.Close()
 	var answers [][]byte
 	lines := bufio.NewScanner(resp.Body)
@@ -212,7 +212,7 @@ func TestABatchIsRelayedByteForByte(t *testing.T) {
 		t.Fatalf("the answers are %s", answers)
 	}
 	for _, method := range []string{"tools/call", "prompts/get"} {
-		if sent := up.last(method); !strings.Contains(sent, said) || !strings.Contains(sent, more) {
+		if sent := up.last(method); !strings.Contains(sent, metaMembers) || !strings.Contains(sent, extraMembers) {
 			t.Errorf("what the client says in %s did not come: %s\nanswers: %s", method, sent, answers)
 		}
 	}
@@ -229,8 +229,8 @@ func TestABatchIsRelayedByteForByte(t *testing.T) {
 			want = oddMessages
 		}
 		for _, m := range members {
-			if m.Name == "result" && sent(t, m.Value) != want {
-				t.Errorf("%s", cmp.Diff(want, sent(t, m.Value)))
+			if m.Name == "result" && withoutAdditions(t, m.Value) != want {
+				t.Errorf("%s", cmp.Diff(want, withoutAdditions(t, m.Value)))
 			}
 		}
 	}

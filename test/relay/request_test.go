@@ -31,12 +31,12 @@ func TestWhatAClientSendsReachesTheServerByteForByte(t *testing.T) {
 						`"ref":{"odd":1.50,"name":"ask","type":"ref/prompt"},"argument":{"name":"who","value":"\u003c","odd":[1.50]},"context":{"odd":1,"arguments":` + typed + `}`,
 					},
 				} {
-					if _, failed := c.ask(t, sent.method, sent.name, sent.params+","+more); failed != nil {
+					if _, failed := c.ask(t, sent.method, sent.name, sent.params+","+extraMembers); failed != nil {
 						t.Errorf("%s was refused: %s", sent.method, failed)
 						continue
 					}
 					came := up.last(sent.method)
-					for _, want := range []string{sent.want, said, more} {
+					for _, want := range []string{sent.want, metaMembers, extraMembers} {
 						if !strings.Contains(came, want) {
 							t.Errorf("%s came without\n%s\nas\n%s", sent.method, want, came)
 						}
@@ -45,11 +45,11 @@ func TestWhatAClientSendsReachesTheServerByteForByte(t *testing.T) {
 				// A server that ignores the case of names could find another tool or other
 				// arguments than policy did, so such a message is refused.
 				for _, smuggled := range []string{`"Arguments":{"x":1}`, `"NAME":"fails"`, `"_META":{}`, `"argument\u017f":{"x":2}`} {
-					if _, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":{},`+smuggled+","+more); failed == nil {
+					if _, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":{},`+smuggled+","+extraMembers); failed == nil {
 						t.Errorf("%s was accepted", smuggled)
 					}
 				}
-				if _, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":{},"task":{"ttl":1},`+more); failed != nil {
+				if _, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":{},"task":{"ttl":1},`+extraMembers); failed != nil {
 					t.Fatalf("refused: %s", failed)
 				}
 				if came := up.last("tools/call"); strings.Contains(came, `"task"`) {
@@ -68,11 +68,11 @@ func TestTheResultOfARepeatedKeyIsTheFirstOneByteForByte(t *testing.T) {
 	c.also = `,"toolroom/idempotencyKey":"k"`
 	for i := range 2 {
 		result, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":{"i":0}`)
-		if failed != nil || sent(t, result) != oddResult {
+		if failed != nil || withoutAdditions(t, result) != oddResult {
 			t.Errorf("answer %d is %s%s", i, result, failed)
 		}
 	}
-	if n := up.times("tools/call"); n != 1 {
+	if n := up.count("tools/call"); n != 1 {
 		t.Errorf("the server was called %d times", n)
 	}
 }
@@ -87,13 +87,13 @@ func TestWhatAClientSendsSurvivesTheStoreOfATask(t *testing.T) {
 		t.Fatal(err)
 	}
 	url, _ := serveHome(t, home)
-	c := &client{url: url, version: modern, can: knowsTasks}
+	c := &client{url: url, version: modern, can: taskCapabilities}
 	const arguments = `{"z":9007199254740993,"a":"\u003c<é&"}`
-	result, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":`+arguments+","+more)
+	result, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":`+arguments+","+extraMembers)
 	id := taskOf(t, result, failed)
-	c.until(t, id, "completed")
+	c.pollUntil(t, id, "completed")
 	came := up.last("tools/call")
-	for _, want := range []string{`"arguments":` + arguments, said, more} {
+	for _, want := range []string{`"arguments":` + arguments, metaMembers, extraMembers} {
 		if !strings.Contains(came, want) {
 			t.Errorf("the call came without\n%s\nas\n%s", want, came)
 		}

@@ -13,38 +13,38 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const knowsTasks = `"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}`
+const taskCapabilities = `"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}`
 
-// tasking is a server of 2026-07-28 that responds to each call with a task. The test ends
+// taskServer is a server of 2026-07-28 that responds to each call with a task. The test ends
 // the task.
-type tasking struct {
+type taskServer struct {
 	*httptest.Server
-	mu     sync.Mutex
-	heard  map[string]int    // number of requests by method
-	status string            // of the task
-	sent   map[string]string // the last body by method
+	mu       sync.Mutex
+	counts   map[string]int    // number of requests by method
+	status   string            // of the task
+	lastBody map[string]string // the last body by method
 }
 
-func newTasking(t *testing.T) *tasking {
-	u := &tasking{heard: map[string]int{}, status: `"status":"working"`, sent: map[string]string{}}
+func newTaskServer(t *testing.T) *taskServer {
+	u := &taskServer{counts: map[string]int{}, status: `"status":"working"`, lastBody: map[string]string{}}
 	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(u.Close)
 	return u
 }
 
-func (u *tasking) becomes(status string) {
+func (u *taskServer) setStatus(status string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.status = status
 }
 
-func (u *tasking) count(method string) (n int, last string) {
+func (u *taskServer) count(method string) (n int, last string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.heard[method], u.sent[method]
+	return u.counts[method], u.lastBody[method]
 }
 
-func (u *tasking) serve(w http.ResponseWriter, r *http.Request) {
+func (u *taskServer) serve(w http.ResponseWriter, r *http.Request) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -56,8 +56,8 @@ func (u *tasking) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.heard[m.Method]++
-	u.sent[m.Method] = string(m.Params)
+	u.counts[m.Method]++
+	u.lastBody[m.Method] = string(m.Params)
 	w.Header().Set("Content-Type", "application/json")
 	result := `{"resultType":"complete"}`
 	switch m.Method {
@@ -107,19 +107,19 @@ func taskOf(t *testing.T, result, failed json.RawMessage) string {
 	return task.ID
 }
 
-type shownTask struct {
+type taskState struct {
 	Status    string                     `json:"status"`
 	Questions map[string]json.RawMessage `json:"inputRequests"`
 	Result    json.RawMessage            `json:"result"`
 	Error     json.RawMessage            `json:"error"`
 }
 
-// until polls a task until it has a status.
-func (c *client) until(t *testing.T, id, status string) shownTask {
+// pollUntil polls a task until it has a status.
+func (c *client) pollUntil(t *testing.T, id, status string) taskState {
 	t.Helper()
 	for {
 		result, failed := c.ask(t, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
-		var task shownTask
+		var task taskState
 		if failed != nil || json.Unmarshal(result, &task) != nil {
 			t.Fatalf("tasks/get gave %s%s", result, failed)
 		}
@@ -139,15 +139,15 @@ func (c *client) until(t *testing.T, id, status string) shownTask {
 
 func TestATaskOfAServerIsATaskOfItsClient(t *testing.T) {
 	t.Parallel()
-	u := newTasking(t)
+	u := newTaskServer(t)
 	url, _ := serveAt(t, homeDir(t), u.URL)
-	c := &client{url: url, version: modern, can: knowsTasks}
+	c := &client{url: url, version: modern, can: taskCapabilities}
 
 	id := c.begin(t)
-	c.until(t, id, "working")
+	c.pollUntil(t, id, "working")
 	const why = `{"method":"elicitation/create","odd":[1.50,9007199254740993],"params":{"mode":"form","message":"Why?","zeta":"\u003c","requestedSchema":{"type":"object","properties":{"why":{"type":"string"}}}},"alpha":"<é"}`
-	u.becomes(`"status":"input_required","inputRequests":{"why":` + why + `}`)
-	if asked := c.until(t, id, "input_required").Questions; len(asked) != 1 || string(asked["why"]) != why {
+	u.setStatus(`"status":"input_required","inputRequests":{"why":` + why + `}`)
+	if asked := c.pollUntil(t, id, "input_required").Questions; len(asked) != 1 || string(asked["why"]) != why {
 		t.Fatalf("the task asks %s", asked)
 	}
 	const answer = `{"zeta":9007199254740993,"action":"accept","content":{"why":"\u003c<é","odd":1.50},"_meta":{"a/b":1.50}}`
@@ -158,15 +158,15 @@ func TestATaskOfAServerIsATaskOfItsClient(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	u.becomes(completed)
-	if diff := cmp.Diff(oddResult, sent(t, c.until(t, id, "completed").Result)); diff != "" {
+	u.setStatus(completed)
+	if diff := cmp.Diff(oddResult, withoutAdditions(t, c.pollUntil(t, id, "completed").Result)); diff != "" {
 		t.Errorf("the result (-sent +received)\n%s", diff)
 	}
 
-	u.becomes(`"status":"working"`)
+	u.setStatus(`"status":"working"`)
 	id = c.begin(t)
 	c.ask(t, "tasks/cancel", id, fmt.Sprintf(`"taskId":%q`, id))
-	c.until(t, id, "cancelled")
+	c.pollUntil(t, id, "cancelled")
 	// Nothing waits until the server knows.
 	n, last := u.count("tasks/cancel")
 	for deadline := time.Now().Add(30 * time.Second); n == 0 && time.Now().Before(deadline); n, last = u.count("tasks/cancel") {
@@ -180,9 +180,9 @@ func TestATaskOfAServerIsATaskOfItsClient(t *testing.T) {
 // The client gets both the first and the latest state of the task.
 func TestWhatAServerSaysOfItsTaskReachesTheClientByteForByte(t *testing.T) {
 	t.Parallel()
-	u := newTasking(t)
+	u := newTaskServer(t)
 	url, _ := serveAt(t, homeDir(t), u.URL)
-	c := &client{url: url, version: modern, can: knowsTasks}
+	c := &client{url: url, version: modern, can: taskCapabilities}
 	result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
 	id := taskOf(t, result, failed)
 	wants := func(result json.RawMessage, wants ...string) bool {
@@ -196,7 +196,7 @@ func TestWhatAServerSaysOfItsTaskReachesTheClientByteForByte(t *testing.T) {
 	if !wants(result, `"zeta":{"n":9007199254740993,"t":"<é\u003c"}`, `"x/y":[1.50]`) {
 		t.Errorf("the task came as %s", result)
 	}
-	u.becomes(`"status":"working","statusMessage":"half <way>","zeta":2.50,"_meta":{"u/v":9007199254740993}`)
+	u.setStatus(`"status":"working","statusMessage":"half <way>","zeta":2.50,"_meta":{"u/v":9007199254740993}`)
 	for {
 		result, failed = c.ask(t, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
 		if failed != nil {
@@ -211,21 +211,21 @@ func TestWhatAServerSaysOfItsTaskReachesTheClientByteForByte(t *testing.T) {
 			t.Fatalf("the task still comes as %s", result)
 		}
 	}
-	u.becomes(`"status":"failed","error":` + oddError)
-	if failed := c.until(t, id, "failed").Error; string(failed) != oddError {
+	u.setStatus(`"status":"failed","error":` + oddError)
+	if failed := c.pollUntil(t, id, "failed").Error; string(failed) != oddError {
 		t.Errorf("the error came as %s", failed)
 	}
 }
 
 func TestATaskIsFollowedToItsEndForAClientWithoutTasks(t *testing.T) {
 	t.Parallel()
-	u := newTasking(t)
-	u.becomes(completed)
+	u := newTaskServer(t)
+	u.setStatus(completed)
 	url, _ := serveAt(t, homeDir(t), u.URL)
 	for _, version := range []string{modern, legacy} {
 		c := connect(t, url, version)
 		result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
-		if failed != nil || sent(t, result) != oddResult {
+		if failed != nil || withoutAdditions(t, result) != oddResult {
 			t.Errorf("%s: got %s%s", version, result, failed)
 		}
 	}
@@ -233,15 +233,15 @@ func TestATaskIsFollowedToItsEndForAClientWithoutTasks(t *testing.T) {
 
 func TestATaskOfAServerContinuesAfterARestartOfToolroom(t *testing.T) {
 	t.Parallel()
-	u := newTasking(t)
+	u := newTaskServer(t)
 	home := homeDir(t)
 	url, stop := serveAt(t, home, u.URL)
-	c := &client{url: url, version: modern, can: knowsTasks}
+	c := &client{url: url, version: modern, can: taskCapabilities}
 	id := c.begin(t)
 	stop()
-	u.becomes(completed)
+	u.setStatus(completed)
 	c.url, _ = serveAt(t, home, u.URL)
-	if diff := cmp.Diff(oddResult, sent(t, c.until(t, id, "completed").Result)); diff != "" {
+	if diff := cmp.Diff(oddResult, withoutAdditions(t, c.pollUntil(t, id, "completed").Result)); diff != "" {
 		t.Errorf("the result (-sent +received)\n%s", diff)
 	}
 	calls, _ := u.count("tools/call")

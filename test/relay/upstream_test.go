@@ -17,10 +17,10 @@ type upstream struct {
 	*httptest.Server
 	modern bool
 
-	mu   sync.Mutex
-	sent map[string]string // body of the last request by method
-	came map[string]int    // number of requests by method
-	from map[string]string // session of the last request by method
+	mu     sync.Mutex
+	sent   map[string]string // body of the last request by method
+	counts map[string]int    // number of requests by method
+	from   map[string]string // session of the last request by method
 
 	began map[string]string // the request that opened each session
 
@@ -44,7 +44,7 @@ const (
 )
 
 func newUpstream(t *testing.T, modern bool) *upstream {
-	u := &upstream{modern: modern, sent: map[string]string{}, came: map[string]int{}, from: map[string]string{}, began: map[string]string{}, answered: make(chan struct{}, 16)}
+	u := &upstream{modern: modern, sent: map[string]string{}, counts: map[string]int{}, from: map[string]string{}, began: map[string]string{}, answered: make(chan struct{}, 16)}
 	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(u.Close)
 	return u
@@ -56,17 +56,17 @@ func (u *upstream) last(method string) string {
 	return u.sent[method]
 }
 
-// ofSession returns the request that opened the session of the last request.
-func (u *upstream) ofSession(method string) string {
+// sessionRequest returns the request that opened the session of the last request.
+func (u *upstream) sessionRequest(method string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.began[u.from[method]]
 }
 
-func (u *upstream) times(method string) int {
+func (u *upstream) count(method string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.came[method]
+	return u.counts[method]
 }
 
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +88,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if json.Unmarshal(body, &m) != nil || m.ID == nil || m.Method == "" {
 		if m.Result != nil {
-			u.note(strings.Trim(string(m.ID), `"`), m.Result)
+			u.record(strings.Trim(string(m.ID), `"`), m.Result)
 			u.answered <- struct{}{}
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -96,11 +96,11 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	u.mu.Lock()
 	u.sent[m.Method] = string(body)
-	u.came[m.Method]++
+	u.counts[m.Method]++
 	session := r.Header.Get("Mcp-Session-Id")
 	u.from[m.Method] = session
 	if m.Method == "initialize" {
-		session = fmt.Sprint(u.came[m.Method])
+		session = fmt.Sprint(u.counts[m.Method])
 		u.began[session] = string(body)
 	}
 	u.mu.Unlock()
@@ -124,7 +124,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	case "tools/call":
 		switch m.Params.Name {
 		case "asks":
-			u.asks(w, m.ID, body)
+			u.askCaller(w, m.ID, body)
 		case "leaves":
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, "event: close\nretry: 10\n\n")

@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// changing is a server of the go-sdk whose resource and prompts change.
-func changing(t *testing.T, modern bool) (*mcp.Server, *upstream) {
+// newChangingServer is a server of the go-sdk whose resource and prompts change.
+func newChangingServer(t *testing.T, modern bool) (*mcp.Server, *upstream) {
 	t.Helper()
 	agree := func(context.Context, *mcp.SubscribeRequest) error { return nil }
 	s := mcp.NewServer(&mcp.Implementation{Name: "changing", Version: "1"}, &mcp.ServerOptions{
@@ -32,7 +32,7 @@ func changing(t *testing.T, modern bool) (*mcp.Server, *upstream) {
 func TestChangesOfAServerReachTheClientsThatWatch(t *testing.T) {
 	t.Parallel()
 	for _, modernServer := range []bool{true, false} {
-		s, up := changing(t, modernServer)
+		s, up := newChangingServer(t, modernServer)
 		url := serve(t, up)
 		for _, version := range []string{modern, legacy} {
 			t.Run(fmt.Sprintf("server modern=%t, client %s", modernServer, version), func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/toolroom/toolroom/internal/server"
 )
 
-// wired is a client on a pair of streams. It sends lines and receives messages.
-type wired struct {
+// streamClient is a client on a pair of streams. It sends lines and receives messages.
+type streamClient struct {
 	send func(message string)
 	next func() []byte
 	// oneMessage requires all responses in one message.
@@ -28,7 +28,7 @@ type wired struct {
 }
 
 // onStdio starts a room with the upstream, on a pair of pipes.
-func onStdio(t *testing.T, u *upstream) *wired {
+func onStdio(t *testing.T, u *upstream) *streamClient {
 	t.Helper()
 	r := openRoom(t, u, "")
 	ours, in := io.Pipe()
@@ -43,7 +43,7 @@ func onStdio(t *testing.T, u *upstream) *wired {
 	})
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
-	return &wired{
+	return &streamClient{
 		send: func(message string) {
 			if _, err := io.WriteString(in, message+"\n"); err != nil {
 				t.Error(err)
@@ -59,7 +59,7 @@ func onStdio(t *testing.T, u *upstream) *wired {
 }
 
 // onSSE starts a room with the upstream, on the two endpoints of 2024-11-05.
-func onSSE(t *testing.T, u *upstream) *wired {
+func onSSE(t *testing.T, u *upstream) *streamClient {
 	t.Helper()
 	r := openRoom(t, u, "server: {mcp: {sse: true}}\n")
 	address, ended := make(chan string, 1), make(chan error, 1)
@@ -97,7 +97,7 @@ func onSSE(t *testing.T, u *upstream) *wired {
 		return nil
 	}
 	endpoint := base + string(next())
-	return &wired{next: next, send: func(message string) {
+	return &streamClient{next: next, send: func(message string) {
 		resp, err := http.Post(endpoint, "application/json", strings.NewReader(message))
 		if err != nil {
 			t.Error(err)
@@ -127,9 +127,9 @@ func openRoom(t *testing.T, u *upstream, more string) *app.App {
 	return r
 }
 
-// answers waits for the responses to requests, in one message or in several, and returns
+// readResults waits for the responses to requests, in one message or in several, and returns
 // their results without the members that Toolroom adds.
-func (w *wired) answers(t *testing.T, ids ...string) map[string]string {
+func (w *streamClient) readResults(t *testing.T, ids ...string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
 	for len(got) < len(ids) {
@@ -153,7 +153,7 @@ func (w *wired) answers(t *testing.T, ids ...string) map[string]string {
 				if m.Result == nil {
 					t.Fatalf("request %s failed: %s", m.ID, one)
 				}
-				got[string(m.ID)] = sent(t, m.Result)
+				got[string(m.ID)] = withoutAdditions(t, m.Result)
 			}
 		}
 		if w.oneMessage && len(got) != len(ids) {
@@ -169,9 +169,9 @@ func (w *wired) answers(t *testing.T, ids ...string) map[string]string {
 func TestOldTransportsRelayByteForByte(t *testing.T) {
 	t.Parallel()
 	const arguments = `{"z":9007199254740993,"a":"\u003c<é"}`
-	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"odd","arguments":` + arguments + `,"_meta":{` + said + `},` + more + `}}`
-	prompt := `{"jsonrpc":"2.0","id":3,"method":"prompts/get","params":{"name":"ask","_meta":{` + said + `},` + more + `}}`
-	for name, connect := range map[string]func(*testing.T, *upstream) *wired{"stdio": onStdio, "HTTP+SSE": onSSE} {
+	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"odd","arguments":` + arguments + `,"_meta":{` + metaMembers + `},` + extraMembers + `}}`
+	prompt := `{"jsonrpc":"2.0","id":3,"method":"prompts/get","params":{"name":"ask","_meta":{` + metaMembers + `},` + extraMembers + `}}`
+	for name, connect := range map[string]func(*testing.T, *upstream) *streamClient{"stdio": onStdio, "HTTP+SSE": onSSE} {
 		for _, modern := range []bool{true, false} {
 			for _, batch := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, server modern=%t, batch=%t", name, modern, batch), func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestOldTransportsRelayByteForByte(t *testing.T) {
 					up := newUpstream(t, modern)
 					w := connect(t, up)
 					w.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`)
-					w.answers(t, "1")
+					w.readResults(t, "1")
 					w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 					if batch {
 						w.send("[" + call + "," + prompt + "]")
@@ -190,12 +190,12 @@ func TestOldTransportsRelayByteForByte(t *testing.T) {
 					if batch {
 						w.oneMessage = true
 					}
-					got := w.answers(t, "2", "3")
+					got := w.readResults(t, "2", "3")
 					if diff := cmp.Diff(map[string]string{"2": oddResult, "3": oddMessages}, got); diff != "" {
 						t.Errorf("(-sent +received)\n%s", diff)
 					}
 					for _, method := range []string{"tools/call", "prompts/get"} {
-						if sent := up.last(method); !strings.Contains(sent, said) || !strings.Contains(sent, more) {
+						if sent := up.last(method); !strings.Contains(sent, metaMembers) || !strings.Contains(sent, extraMembers) {
 							t.Errorf("what the client says in %s did not come: %s", method, sent)
 						}
 					}
@@ -211,12 +211,12 @@ func TestOldTransportsRelayByteForByte(t *testing.T) {
 // Invalid messages of a batch do not block the others.
 func TestABatchWithInvalidRequestsIsAnsweredWhole(t *testing.T) {
 	t.Parallel()
-	for name, connect := range map[string]func(*testing.T, *upstream) *wired{"stdio": onStdio, "HTTP+SSE": onSSE} {
+	for name, connect := range map[string]func(*testing.T, *upstream) *streamClient{"stdio": onStdio, "HTTP+SSE": onSSE} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := connect(t, newUpstream(t, true))
 			w.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`)
-			w.answers(t, "1")
+			w.readResults(t, "1")
 			w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 			// The status of a POST is that of the first.
 			w.send(`[{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"odd","arguments":{}}},5,{"jsonrpc":"2.0","id":"x","method":"no/such"}]`)

@@ -38,7 +38,7 @@ type event struct{ Action, Package, Test, Output string }
 // report reads events and prints the result of each package, the output of tests that
 // failed, and all that was skipped.
 func report(in io.Reader, out io.Writer) {
-	said := map[[2]string]string{} // the output of each running test
+	outputs := map[[2]string]string{} // the output of each running test
 	skipped := map[string][]string{}
 	lines := bufio.NewReader(in)
 	for {
@@ -49,7 +49,7 @@ func report(in io.Reader, out io.Writer) {
 		case json.Unmarshal([]byte(line), &e) != nil:
 			fmt.Fprint(out, line) // of go itself
 		default:
-			e.take(out, said, skipped)
+			e.take(out, outputs, skipped)
 		}
 		if err != nil {
 			break
@@ -61,17 +61,17 @@ func report(in io.Reader, out io.Writer) {
 	fmt.Fprintln(out, "\nskipped:")
 	for _, reason := range slices.Sorted(maps.Keys(skipped)) {
 		tests := skipped[reason]
-		fmt.Fprintf(out, "  %s\n    %s\n", reason, strings.Join(tests[:min(len(tests), most)], ", "))
-		if len(tests) > most {
-			fmt.Fprintf(out, "    and %d more\n", len(tests)-most)
+		fmt.Fprintf(out, "  %s\n    %s\n", reason, strings.Join(tests[:min(len(tests), maxNamed)], ", "))
+		if len(tests) > maxNamed {
+			fmt.Fprintf(out, "    and %d more\n", len(tests)-maxNamed)
 		}
 	}
 }
 
-// most is the largest number of tests that are named for one reason.
-const most = 6
+// maxNamed is the largest number of tests that are named for one reason.
+const maxNamed = 6
 
-func (e event) take(out io.Writer, said map[[2]string]string, skipped map[string][]string) {
+func (e event) take(out io.Writer, outputs map[[2]string]string, skipped map[string][]string) {
 	test := [2]string{e.Package, e.Test}
 	switch e.Action {
 	case "build-output":
@@ -80,38 +80,38 @@ func (e event) take(out io.Writer, said map[[2]string]string, skipped map[string
 		noise := e.Output == "PASS\n" || strings.HasSuffix(e.Output, "[no test files]\n")
 		switch {
 		case e.Test != "":
-			said[test] += e.Output
+			outputs[test] += e.Output
 		case !noise:
 			fmt.Fprint(out, e.Output)
 		}
 	case "fail":
-		fmt.Fprint(out, said[test])
-		delete(said, test)
+		fmt.Fprint(out, outputs[test])
+		delete(outputs, test)
 		if e.Test != "" {
 			return
 		}
-		for test, output := range said { // of a process that died before they ended
+		for test, output := range outputs { // of a process that died before they ended
 			if test[0] == e.Package {
 				fmt.Fprint(out, output)
-				delete(said, test)
+				delete(outputs, test)
 			}
 		}
 	case "skip":
 		if e.Test != "" {
-			reason := reason(said[test])
+			reason := reason(outputs[test])
 			skipped[reason] = append(skipped[reason], e.Package[strings.LastIndex(e.Package, "/")+1:]+"."+e.Test)
 		}
-		delete(said, test)
+		delete(outputs, test)
 	case "pass":
 		// Of a process that died go test says that the last test has passed, whose output
 		// then has the reason and no result.
-		if e.Test == "" || strings.Contains(said[test], "--- PASS") {
-			delete(said, test)
+		if e.Test == "" || strings.Contains(outputs[test], "--- PASS") {
+			delete(outputs, test)
 		}
 	}
 }
 
-// reason returns what t.Skip printed: the text behind file and line.
+// reason returns what t.Skip printed: the text after the file and line.
 func reason(output string) string {
 	for line := range strings.Lines(output) {
 		if _, text, ok := strings.Cut(line, "_test.go:"); ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// waits starts a program that waits for a person, and returns its call.
-func (f *fixture) waits(engine, language, code string) (call, question string) {
+// startWaiting starts a program that waits for a person, and returns its call.
+func (f *fixture) startWaiting(engine, language, code string) (call, question string) {
 	f.t.Helper()
 	var accepted struct{ ID string }
 	f.request(http.MethodPost, "/api/v1/execute?async=true", map[string]any{"language": language, "engine": engine, "code": code}, &accepted)
@@ -23,11 +23,11 @@ func TestAnApprovalThatExpiredWithoutAServerIsAnErrorInTheProgram(t *testing.T) 
 	for _, p := range programs {
 		t.Run(p.engine, func(t *testing.T) {
 			t.Parallel()
-			f := setUp(t)
-			f.needs(p.engine)
+			f := newFixture(t)
+			f.requireEngine(p.engine)
 			f.configure("approvals: {ttl: 3s}\n")
 			f.start()
-			call, _ := f.waits(p.engine, p.language, p.code)
+			call, _ := f.startWaiting(p.engine, p.language, p.code)
 			f.kill()
 			f.start()
 			var last record
@@ -51,9 +51,9 @@ func TestAnApprovalThatExpiredWithoutAServerIsAnErrorInTheProgram(t *testing.T) 
 
 func TestARunIsListedAndCancelledInTheNextServer(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
+	f := newFixture(t)
 	f.start()
-	call, question := f.waits("js", programs[0].language, programs[0].code)
+	call, question := f.startWaiting("js", programs[0].language, programs[0].code)
 	f.kill()
 	f.start()
 	var list struct {

@@ -13,9 +13,9 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// ask makes a request of MCP 2026-07-28, as a client that accepts tasks and answers no
+// requestMCP makes a request of MCP 2026-07-28, as a client that accepts tasks and answers no
 // elicitations.
-func (f *fixture) ask(method, name string, params object) object {
+func (f *fixture) requestMCP(method, name string, params object) object {
 	f.t.Helper()
 	params["_meta"] = object{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
@@ -56,15 +56,15 @@ func (f *fixture) ask(method, name string, params object) object {
 
 func (f *fixture) tool(name string, arguments object) object {
 	f.t.Helper()
-	return f.ask("tools/call", name, object{"name": name, "arguments": arguments})
+	return f.requestMCP("tools/call", name, object{"name": name, "arguments": arguments})
 }
 
 func TestASuspendedProgramOverMCPIsATaskAndIsReadInTheNextServer(t *testing.T) {
 	for _, p := range programs {
 		t.Run(p.engine, func(t *testing.T) {
 			t.Parallel()
-			f := setUp(t)
-			f.needs(p.engine)
+			f := newFixture(t)
+			f.requireEngine(p.engine)
 			f.start()
 			task := f.tool("execute_code", object{"language": p.language, "engine": p.engine, "code": p.code})
 			id, _ := task["taskId"].(string)
@@ -74,7 +74,7 @@ func TestASuspendedProgramOverMCPIsATaskAndIsReadInTheNextServer(t *testing.T) {
 			question := f.pending()
 			f.kill()
 			f.start()
-			now := func() object { return f.ask("tasks/get", id, object{"taskId": id}) }
+			now := func() object { return f.requestMCP("tasks/get", id, object{"taskId": id}) }
 			if got := now(); got["status"] != "working" {
 				t.Errorf("in the next server the task is %v", got)
 			}

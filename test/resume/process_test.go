@@ -26,8 +26,8 @@ type processOutput struct {
 	NextOffset int64 `json:"next_offset"`
 }
 
-// callOn calls a tool. It returns the text of an error.
-func callOn(t *testing.T, s *mcp.ClientSession, tool string, arguments object) (out processOutput, failure string) {
+// callTool calls a tool. It returns the text of an error.
+func callTool(t *testing.T, s *mcp.ClientSession, tool string, arguments object) (out processOutput, failure string) {
 	t.Helper()
 	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: strings.Replace(tool, ":", "__", 1), Arguments: arguments})
 	if err != nil {
@@ -56,11 +56,11 @@ func callOn(t *testing.T, s *mcp.ClientSession, tool string, arguments object) (
 // caller. It ends with the server.
 func TestOutputOfAProcessOutlivesItsSessionButNotTheServer(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
+	f := newFixture(t)
 	f.write("toolroom.yaml", `{server: {listen: "127.0.0.1:0"}, expose: {mode: direct}, builtin: {file: {roots: ["`+t.TempDir()+`"]}, shell: {runtime: host}, process: {}}}`)
 	f.start()
 	first := f.session()
-	p, failure := callOn(t, first, "process:start", object{"command": "read -r line; echo first; read -r line; echo second; sleep 60", "pty": true})
+	p, failure := callTool(t, first, "process:start", object{"command": "read -r line; echo first; read -r line; echo second; sleep 60", "pty": true})
 	if failure != "" {
 		t.Fatal(failure)
 	}
@@ -68,7 +68,7 @@ func TestOutputOfAProcessOutlivesItsSessionButNotTheServer(t *testing.T) {
 		t.Helper()
 		out := processOutput{NextOffset: offset}
 		for seen := ""; !strings.Contains(seen, want); seen += out.Output {
-			if out, failure = callOn(t, s, "process:output", object{"pid": p.PID, "offset": out.NextOffset, "wait": 1000}); failure != "" {
+			if out, failure = callTool(t, s, "process:output", object{"pid": p.PID, "offset": out.NextOffset, "wait": 1000}); failure != "" {
 				t.Fatal(failure)
 			}
 		}
@@ -76,7 +76,7 @@ func TestOutputOfAProcessOutlivesItsSessionButNotTheServer(t *testing.T) {
 	}
 	write := func(s *mcp.ClientSession) {
 		t.Helper()
-		if _, failure := callOn(t, s, "process:write", object{"pid": p.PID, "input": "\n"}); failure != "" {
+		if _, failure := callTool(t, s, "process:write", object{"pid": p.PID, "input": "\n"}); failure != "" {
 			t.Fatal(failure)
 		}
 	}
@@ -91,7 +91,7 @@ func TestOutputOfAProcessOutlivesItsSessionButNotTheServer(t *testing.T) {
 	see(next, 0, "first\r\n")
 	f.kill()
 	f.start()
-	if _, failure := callOn(t, f.session(), "process:output", object{"pid": p.PID}); !strings.Contains(failure, "ends with Toolroom") {
+	if _, failure := callTool(t, f.session(), "process:output", object{"pid": p.PID}); !strings.Contains(failure, "ends with Toolroom") {
 		t.Errorf("after a restart of the server: %s", failure)
 	}
 }

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if os.Getenv(asBinary) == "" {
-		os.Exit(side(m))
+		os.Exit(runParallel(m))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -51,9 +51,9 @@ func TestMain(m *testing.M) {
 // compiled once.
 var compiled string
 
-// side runs tests in parallel, more at once than there are processors, because each
+// runParallel runs tests in parallel, more at once than there are processors, because each
 // spends nearly all of its time waiting until a call is suspended.
-func side(m *testing.M) int {
+func runParallel(m *testing.M) int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
@@ -121,7 +121,7 @@ type fixture struct {
 	url    string
 }
 
-func setUp(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, home: t.TempDir(), shop: &shop{done: map[string]int{}}}
 	upstream := httptest.NewServer(f.shop)
@@ -331,7 +331,7 @@ var programs = []struct{ engine, language, code string }{
 	{"process", "javascript", inJavaScript},
 }
 
-func (f *fixture) needs(engine string) {
+func (f *fixture) requireEngine(engine string) {
 	f.t.Helper()
 	if engine == "py-lite" && os.Getenv("TOOLROOM_MONTY") == "" {
 		if _, err := exec.LookPath("monty"); err != nil {
@@ -353,8 +353,8 @@ func TestASuspendedProgramSurvivesACrashOfTheServer(t *testing.T) {
 		}{{"approved", true, "pay tea #1", 1}, {"declined", false, "approval_declined", 0}} {
 			t.Run(p.engine+", "+p.language+", "+answer.name, func(t *testing.T) {
 				t.Parallel()
-				f := setUp(t)
-				f.needs(p.engine)
+				f := newFixture(t)
+				f.requireEngine(p.engine)
 				f.start()
 				var accepted struct{ ID string }
 				f.request(http.MethodPost, "/api/v1/execute?async=true", map[string]any{"language": p.language, "engine": p.engine, "code": p.code}, &accepted)

@@ -44,8 +44,8 @@ func TestASessionIsTheSameOnEverySurfaceAndInTheNextServer(t *testing.T) {
 	for _, s := range sessionSteps {
 		t.Run(s.engine, func(t *testing.T) {
 			t.Parallel()
-			f := setUp(t)
-			f.needs(s.engine)
+			f := newFixture(t)
+			f.requireEngine(s.engine)
 			f.configure("code: {sessions: {entries: 2, idle: 24h}}\n")
 			f.start()
 			f.execute("work", s.engine, s.begin)
@@ -86,7 +86,7 @@ func TestASessionIsTheSameOnEverySurfaceAndInTheNextServer(t *testing.T) {
 				t.Errorf("one session too many: %+v", third.Error)
 			}
 			f.delete("/api/v1/sessions/try")
-			if exported := f.export("work"); f.imported("copy", exported) != http.StatusCreated {
+			if exported := f.export("work"); f.importSession("copy", exported) != http.StatusCreated {
 				t.Error("it cannot be imported")
 			}
 			f.wantValue(f.execute("copy", s.engine, s.count), "5")
@@ -105,7 +105,7 @@ func TestASessionIsTheSameOnEverySurfaceAndInTheNextServer(t *testing.T) {
 
 func TestAnIdleSessionIsDeleted(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
+	f := newFixture(t)
 	f.configure("code: {sessions: {idle: 2s}}\n")
 	f.start()
 	s := sessionSteps[0]
@@ -147,7 +147,7 @@ func (f *fixture) export(id string) []byte {
 	return file
 }
 
-func (f *fixture) imported(id string, file []byte) int {
+func (f *fixture) importSession(id string, file []byte) int {
 	status, _ := f.send(http.MethodPost, "/api/v1/sessions?id="+id, file)
 	return status
 }
@@ -155,7 +155,7 @@ func (f *fixture) imported(id string, file []byte) int {
 // Only the operator may run programs in the server without a sandbox.
 func TestNoProgramOfACallerRunsOnTheTrustedEngine(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
+	f := newFixture(t)
 	f.start()
 	for _, key := range []string{"engine", "runtime"} {
 		var r toolroom.Result

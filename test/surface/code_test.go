@@ -36,7 +36,7 @@ func codeHandlers() []handler {
 			return callMCP(t, connect(t, f, a.who, "2026-07-28"), "code__execute", programOn("js", fmt.Sprintf(js, a.spelled, a.arguments)))
 		}},
 		{name: "code mode on the command line", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
-			code, out := f.command(t, append(asFlags(a.who), "exec", "-l", "js", "--engine", "js", fmt.Sprintf(js, a.spelled, a.arguments))...)
+			code, out := f.command(t, append(identityFlags(a.who), "exec", "-l", "js", "--engine", "js", fmt.Sprintf(js, a.spelled, a.arguments))...)
 			if code == toolroom.ExitError {
 				t.Fatal(out)
 			}
@@ -68,7 +68,7 @@ func codeHandlers() []handler {
 		handlers = append(handlers, handler{
 			name: "code mode, " + c.language + " on " + c.engine, surface: "code", through: "code:execute",
 			call: func(t *testing.T, f *fixture, a attempt) bool {
-				f.needs(t, c.engine)
+				f.requireEngine(t, c.engine)
 				program := toolroom.Program{Language: c.language, Runtime: c.engine, Code: fmt.Sprintf(c.call, a.spelled, a.arguments)}
 				if c.engine == "host" {
 					program.Profile = "dev" // host supports no stricter profile
@@ -108,7 +108,7 @@ func programOn(engine, code string) string {
 // then starts again, gets the results of its earlier calls from its journal, and
 // continues.
 func afterReplay(t *testing.T, f *fixture, a attempt) bool {
-	after := f.end(t)
+	after := f.lastSequence(t)
 	code := fmt.Sprintf("await call_tool('gate:unlock', {command: %q}); await call_tool(%q, JSON.parse(%q))", t.Name()+a.name, a.spelled, a.arguments)
 	r, err := f.room.Execute(t.Context(), toolroom.Call{Identity: a.who, NoWait: true}, toolroom.Program{Language: "javascript", Runtime: "js", Code: code})
 	if err != nil || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
@@ -121,8 +121,8 @@ func afterReplay(t *testing.T, f *fixture, a attempt) bool {
 	return f.receiptAfter(t, after, a.tool).Error == nil
 }
 
-// needs skips the test if an engine cannot run. In CI it fails the test.
-func (f *fixture) needs(t *testing.T, engine string) {
+// requireEngine skips the test if an engine cannot run. In CI it fails the test.
+func (f *fixture) requireEngine(t *testing.T, engine string) {
 	t.Helper()
 	for _, e := range f.room.Engines(t.Context()) {
 		switch {
@@ -159,7 +159,7 @@ func installEngines(t *testing.T, home string) {
 func TestAModuleThatWaitsForAPersonIsRestarted(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
-	after := f.end(t)
+	after := f.lastSequence(t)
 	r, err := f.room.Execute(t.Context(), toolroom.Call{NoWait: true}, toolroom.Program{
 		Language: "wasm", Module: packedModule(t), Command: []string{"call", "gate:unlock", `{"command": "the module"}`},
 	})

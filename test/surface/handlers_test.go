@@ -42,7 +42,7 @@ func directHandlers() []handler {
 		{name: "MCP of 2025-11-25", surface: "mcp", call: overMCP("2025-11-25")},
 		{name: "MCP of 2024-11-05 over SSE", surface: "mcp", call: func(t *testing.T, f *fixture, a attempt) bool {
 			client := mcp.NewClient(&mcp.Implementation{Name: "surface", Version: "1"}, nil)
-			session, err := client.Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: f.url + "/sse", HTTPClient: &http.Client{Transport: as{a.who}}}, nil)
+			session, err := client.Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: f.url + "/sse", HTTPClient: &http.Client{Transport: identityTransport{a.who}}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func directHandlers() []handler {
 		})},
 		{name: "HTTP, in the background", surface: "http", background: true, call: inBackground},
 		{name: "command line", surface: "cli", call: func(t *testing.T, f *fixture, a attempt) bool {
-			code, _ := f.command(t, append(asFlags(a.who), "call", a.spelled, a.arguments)...)
+			code, _ := f.command(t, append(identityFlags(a.who), "call", a.spelled, a.arguments)...)
 			return code == toolroom.ExitOK
 		}},
 		{name: "command line, chain", surface: "cli", call: func(t *testing.T, f *fixture, a attempt) bool {
@@ -81,7 +81,7 @@ func directHandlers() []handler {
 			if err := os.WriteFile(file, fmt.Appendf(nil, `[{"tool":%q,"arguments":%s}]`, a.spelled, a.arguments), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			code, _ := f.command(t, append(asFlags(a.who), "chain", "-f", file)...)
+			code, _ := f.command(t, append(identityFlags(a.who), "chain", "-f", file)...)
 			return code == toolroom.ExitOK
 		}},
 		{name: "Go", surface: "go", call: func(t *testing.T, f *fixture, a attempt) bool {
@@ -96,7 +96,7 @@ func directHandlers() []handler {
 			return worked
 		}},
 		{name: "Go, later", surface: "go", background: true, call: func(t *testing.T, f *fixture, a attempt) bool {
-			after := f.end(t)
+			after := f.lastSequence(t)
 			if _, err := f.room.Submit(t.Context(), a.call()); err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func (a attempt) call() toolroom.Call {
 	return toolroom.Call{Tool: a.spelled, Arguments: json.RawMessage(a.arguments), Identity: a.who}
 }
 
-func asFlags(who toolroom.Identity) []string {
+func identityFlags(who toolroom.Identity) []string {
 	var flags []string
 	for name, value := range map[string]string{"agent": who.Agent, "provider": who.Provider, "skill": who.Skill} {
 		if value != "" {
@@ -145,7 +145,7 @@ func overHTTP(write func(attempt) (path, body string)) func(*testing.T, *fixture
 
 // inBackground makes the attempt as a background call and reports whether it succeeded.
 func inBackground(t *testing.T, f *fixture, a attempt) bool {
-	after := f.end(t)
+	after := f.lastSequence(t)
 	status, answer := f.post(t, a.who, "/api/v1/call?async=true", fmt.Sprintf(`{"tool":%q,"arguments":%s}`, a.spelled, a.arguments))
 	if status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, answer)
@@ -161,7 +161,7 @@ func onSchedule(t *testing.T, f *fixture, a attempt) bool {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	after, due := f.end(t), time.Now().Add(-time.Second)
+	after, due := f.lastSequence(t), time.Now().Add(-time.Second)
 	s := &schedule.Schedule{
 		ID: "cron_" + rand.Text(), When: "@hourly", Zone: "UTC", Missed: schedule.MissedOnce, Created: due, Settled: due, Next: due, Call: a.call(),
 	}
@@ -172,10 +172,10 @@ func onSchedule(t *testing.T, f *fixture, a attempt) bool {
 	return f.receiptAfter(t, after, a.tool).Error == nil
 }
 
-// as adds the headers of an identity to every request.
-type as struct{ who toolroom.Identity }
+// identityTransport adds the headers of an identity to every request.
+type identityTransport struct{ who toolroom.Identity }
 
-func (a as) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a identityTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	actAs(r, a.who)
 	return http.DefaultTransport.RoundTrip(r)
@@ -184,7 +184,7 @@ func (a as) RoundTrip(r *http.Request) (*http.Response, error) {
 func connect(t *testing.T, f *fixture, who toolroom.Identity, version string) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "surface", Version: "1"}, nil)
-	transport := &mcp.StreamableClientTransport{Endpoint: f.url + "/mcp", HTTPClient: &http.Client{Transport: as{who}}}
+	transport := &mcp.StreamableClientTransport{Endpoint: f.url + "/mcp", HTTPClient: &http.Client{Transport: identityTransport{who}}}
 	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func lists() []list {
 			return ids
 		}},
 		{"command line", func(t *testing.T, f *fixture, who toolroom.Identity) []string {
-			code, out := f.command(t, append([]string{"tools", "--json"}, asFlags(who)...)...)
+			code, out := f.command(t, append([]string{"tools", "--json"}, identityFlags(who)...)...)
 			var tools []toolroom.Tool
 			if err := json.Unmarshal([]byte(out), &tools); code != toolroom.ExitOK || err != nil {
 				t.Fatalf("%d %v", code, err)

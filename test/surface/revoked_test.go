@@ -42,7 +42,7 @@ type intruder struct {
 	stop  chan struct{}
 }
 
-func intrude(t *testing.T, ttl time.Duration) *intruder {
+func newIntruder(t *testing.T, ttl time.Duration) *intruder {
 	t.Helper()
 	in := &intruder{fixture: serveWith(t, revokedConfig), began: make(chan struct{}, 1000), stop: make(chan struct{})}
 	in.hold.Store(true)
@@ -88,8 +88,8 @@ func (in *intruder) revoke(t *testing.T) {
 	}
 }
 
-// ask sends a request with a token and returns what it is answered.
-func (in *intruder) ask(t *testing.T, bearer, path string, body any) (int, string) {
+// request sends a request with a token and returns what it is answered.
+func (in *intruder) request(t *testing.T, bearer, path string, body any) (int, string) {
 	t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -113,12 +113,12 @@ func (in *intruder) ask(t *testing.T, bearer, path string, body any) (int, strin
 	return res.StatusCode, answer.String()
 }
 
-// during sends a request, waits until it has called notes:tick, does then what takes the token
+// requestDuring sends a request, waits until it has called notes:tick, does then what takes the token
 // away, lets the call go on, and returns the answer.
-func (in *intruder) during(t *testing.T, path string, body any, then func()) (status int, answer string) {
+func (in *intruder) requestDuring(t *testing.T, path string, body any, then func()) (status int, answer string) {
 	t.Helper()
 	var asking sync.WaitGroup
-	asking.Go(func() { status, answer = in.ask(t, in.token, path, body) })
+	asking.Go(func() { status, answer = in.request(t, in.token, path, body) })
 	select {
 	case <-in.began:
 	case <-time.After(30 * time.Second):
@@ -167,16 +167,16 @@ func program(code string) toolroom.Args { return toolroom.Args{"language": "java
 
 func TestAProgramEndsWithItsToken(t *testing.T) {
 	t.Parallel()
-	in := intrude(t, 0)
-	status, answer := in.during(t, "/api/v1/execute", program(loop), func() {
+	in := newIntruder(t, 0)
+	status, answer := in.requestDuring(t, "/api/v1/execute", program(loop), func() {
 		in.revoke(t)
-		if status, answer := in.ask(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:tick"}); status != http.StatusUnauthorized || !strings.Contains(answer, "the bearer token is not valid") {
+		if status, answer := in.request(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:tick"}); status != http.StatusUnauthorized || !strings.Contains(answer, "the bearer token is not valid") {
 			t.Errorf("a new call is answered %d %s", status, answer)
 		}
 		// A new token of the same caller is for new calls.
 		again, _ := in.issue(t, 0)
 		in.hold.Store(false)
-		if status, answer := in.ask(t, again, "/api/v1/call", toolroom.Args{"tool": "notes:tick"}); status != http.StatusOK {
+		if status, answer := in.request(t, again, "/api/v1/call", toolroom.Args{"tool": "notes:tick"}); status != http.StatusOK {
 			t.Errorf("the new token is answered %d %s", status, answer)
 		}
 	})
@@ -190,28 +190,28 @@ func TestAProgramEndsWithItsToken(t *testing.T) {
 func TestAProgramEndsWhenItsTokenExpires(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
-	in := intrude(t, ttl)
+	in := newIntruder(t, ttl)
 	expired := time.After(ttl)
-	_, answer := in.during(t, "/api/v1/execute", program(loop), func() { <-expired })
+	_, answer := in.requestDuring(t, "/api/v1/execute", program(loop), func() { <-expired })
 	wantEnd(t, answer, "has expired")
 	if in.ticks.Load() != 1 {
 		t.Errorf("it made %d calls", in.ticks.Load())
 	}
-	if status, answer := in.ask(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:tick"}); status != http.StatusUnauthorized || !strings.Contains(answer, "the token has expired") {
+	if status, answer := in.request(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:tick"}); status != http.StatusUnauthorized || !strings.Contains(answer, "the token has expired") {
 		t.Errorf("a new call is answered %d %s", status, answer)
 	}
 }
 
 func TestAProgramEndsWhenAnotherProcessRevokesItsToken(t *testing.T) {
 	t.Parallel()
-	in := intrude(t, 0)
+	in := newIntruder(t, 0)
 	store, err := sqlite.Open(t.Context(), filepath.Join(in.dir, "home", "toolroom.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
 	var revoked time.Time
-	_, answer := in.during(t, "/api/v1/execute", program(strings.Replace(loop, "{ try", `{ await new Promise(done => setTimeout(done, 20)); try`, 1)), func() {
+	_, answer := in.requestDuring(t, "/api/v1/execute", program(strings.Replace(loop, "{ try", `{ await new Promise(done => setTimeout(done, 20)); try`, 1)), func() {
 		if err := store.RevokeToken(t.Context(), in.id, time.Now()); err != nil {
 			t.Error(err)
 		}
@@ -226,8 +226,8 @@ func TestAProgramEndsWhenAnotherProcessRevokesItsToken(t *testing.T) {
 
 func TestAToolsOwnCallsEndWithTheToken(t *testing.T) {
 	t.Parallel()
-	in := intrude(t, 0)
-	status, answer := in.during(t, "/api/v1/call", toolroom.Args{"tool": "notes:loop"}, func() { in.revoke(t) })
+	in := newIntruder(t, 0)
+	status, answer := in.requestDuring(t, "/api/v1/call", toolroom.Args{"tool": "notes:loop"}, func() { in.revoke(t) })
 	if status != http.StatusOK || in.ticks.Load() != 1 {
 		t.Errorf("%d %s, after %d calls", status, answer, in.ticks.Load())
 	}
@@ -237,8 +237,8 @@ func TestAToolsOwnCallsEndWithTheToken(t *testing.T) {
 
 func TestAChainEndsWithItsToken(t *testing.T) {
 	t.Parallel()
-	in := intrude(t, 0)
-	_, answer := in.during(t, "/api/v1/chain", toolroom.Args{"steps": []toolroom.Step{{Tool: "notes:tick"}, {Tool: "notes:tick", ContinueOnError: true}, {Tool: "notes:tick"}}},
+	in := newIntruder(t, 0)
+	_, answer := in.requestDuring(t, "/api/v1/chain", toolroom.Args{"steps": []toolroom.Step{{Tool: "notes:tick"}, {Tool: "notes:tick", ContinueOnError: true}, {Tool: "notes:tick"}}},
 		func() { in.revoke(t) })
 	wantEnd(t, answer, "was revoked")
 	in.wantCodes(t, "notes:tick", "", toolroom.CodeUnauthenticated, toolroom.CodeUnauthenticated)
@@ -303,7 +303,7 @@ func TestACallThatWaitsDoesNotRunWithoutItsToken(t *testing.T) {
 
 func TestABackgroundCallIsNotBegunWithoutItsToken(t *testing.T) {
 	t.Parallel()
-	in := intrude(t, 0)
+	in := newIntruder(t, 0)
 	for range run.DefaultParallel { // nobody works on the next one
 		if _, err := in.room.Submit(t.Context(), toolroom.Call{Tool: "notes:tick"}); err != nil {
 			t.Fatal(err)
@@ -314,14 +314,14 @@ func TestABackgroundCallIsNotBegunWithoutItsToken(t *testing.T) {
 			t.Fatal("a background call does not begin")
 		}
 	}
-	status, answer := in.ask(t, in.token, "/api/v1/call?async=true", toolroom.Args{"tool": "notes:tick"})
+	status, answer := in.request(t, in.token, "/api/v1/call?async=true", toolroom.Args{"tool": "notes:tick"})
 	var accepted struct{ ID string }
 	if err := json.Unmarshal([]byte(answer), &accepted); status != http.StatusAccepted || err != nil {
 		t.Fatal(status, answer, err)
 	}
 	in.revoke(t)
 	close(in.stop)
-	job := in.done(t, accepted.ID)
+	job := in.waitForJob(t, accepted.ID)
 	if job.Result.Status != toolroom.StatusDenied || job.Result.Effects != toolroom.EffectsNone || !strings.Contains(job.Result.Error.Message, "the token of ann was revoked") {
 		t.Errorf("it ends with %s, effects %s: %v", job.Result.Status, job.Result.Effects, job.Result.Error)
 	}
@@ -330,8 +330,8 @@ func TestABackgroundCallIsNotBegunWithoutItsToken(t *testing.T) {
 	}
 }
 
-// done waits for the end of a job.
-func (in *intruder) done(t *testing.T, id string) *run.Job {
+// waitForJob waits for the end of a job.
+func (in *intruder) waitForJob(t *testing.T, id string) *run.Job {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		job, err := in.room.Job(t.Context(), id)
@@ -348,10 +348,10 @@ func (in *intruder) done(t *testing.T, id string) *run.Job {
 
 func TestAnApprovedProgramDoesNotGoOnWithoutItsToken(t *testing.T) {
 	t.Parallel()
-	in := intrude(t, 0)
+	in := newIntruder(t, 0)
 	in.hold.Store(false)
 	code := `let end = "unlocked"; try { await call_tool("gate:unlock", {command: ""}) } catch (e) { end = e.message } await call_tool("notes:tick", {}); return end`
-	_, answer := in.ask(t, in.token, "/api/v1/call", toolroom.Args{"tool": "code:execute", "arguments": program(code), "no_wait": true})
+	_, answer := in.request(t, in.token, "/api/v1/call", toolroom.Args{"tool": "code:execute", "arguments": program(code), "no_wait": true})
 	var waits struct {
 		Error struct {
 			Details struct{ Run, Approval string }
@@ -362,7 +362,7 @@ func TestAnApprovedProgramDoesNotGoOnWithoutItsToken(t *testing.T) {
 	}
 	in.revoke(t)
 	in.approve(t, waits.Error.Details.Approval)
-	job := in.done(t, waits.Error.Details.Run)
+	job := in.waitForJob(t, waits.Error.Details.Run)
 	if job.Result.Status != toolroom.StatusDenied || job.Result.Effects != toolroom.EffectsUnknown || !strings.Contains(job.Result.Error.Message, "the token of ann was revoked") {
 		t.Errorf("it ends with %s, effects %s: %v", job.Result.Status, job.Result.Effects, job.Result.Error)
 	}
@@ -379,8 +379,8 @@ func (in *intruder) approve(t *testing.T, id string) {
 	}
 }
 
-// asked waits for the question about a call of gate:unlock, and returns its id.
-func (in *intruder) asked(t *testing.T) string {
+// waitForApproval waits for the question about a call of gate:unlock, and returns its id.
+func (in *intruder) waitForApproval(t *testing.T) string {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		pending, err := in.room.Approvals(t.Context(), toolroom.ApprovalPending)
@@ -397,13 +397,13 @@ func (in *intruder) asked(t *testing.T) string {
 
 func TestAnApprovedCallDoesNotGoOnWithoutItsToken(t *testing.T) {
 	t.Parallel()
-	in := intrude(t, 0)
+	in := newIntruder(t, 0)
 	var answer string
 	var asking sync.WaitGroup
 	asking.Go(func() {
-		_, answer = in.ask(t, in.token, "/api/v1/call", toolroom.Args{"tool": "gate:unlock", "arguments": toolroom.Args{"command": ""}})
+		_, answer = in.request(t, in.token, "/api/v1/call", toolroom.Args{"tool": "gate:unlock", "arguments": toolroom.Args{"command": ""}})
 	})
-	id := in.asked(t)
+	id := in.waitForApproval(t)
 	in.revoke(t)
 	in.approve(t, id)
 	asking.Wait()
@@ -414,10 +414,10 @@ func TestAnApprovedCallDoesNotGoOnWithoutItsToken(t *testing.T) {
 	}
 }
 
-// bearer adds a token to every request.
-type bearer string
+// bearerTransport adds a token to every request.
+type bearerTransport string
 
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b bearerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+string(b))
 	return http.DefaultTransport.RoundTrip(r)
@@ -430,7 +430,7 @@ func TestAnElicitationDoesNotOutliveItsToken(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			in := intrude(t, 0)
+			in := newIntruder(t, 0)
 			asked, consent := make(chan struct{}), make(chan struct{})
 			client := mcp.NewClient(&mcp.Implementation{Name: "surface", Version: "1"}, &mcp.ClientOptions{
 				ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
@@ -439,7 +439,7 @@ func TestAnElicitationDoesNotOutliveItsToken(t *testing.T) {
 					return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
 				},
 			})
-			transport := &mcp.StreamableClientTransport{Endpoint: in.url + "/mcp", HTTPClient: &http.Client{Transport: bearer(in.token)}}
+			transport := &mcp.StreamableClientTransport{Endpoint: in.url + "/mcp", HTTPClient: &http.Client{Transport: bearerTransport(in.token)}}
 			session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 			if err != nil {
 				t.Fatal(err)
@@ -456,7 +456,7 @@ func TestAnElicitationDoesNotOutliveItsToken(t *testing.T) {
 			case <-time.After(30 * time.Second):
 				t.Fatal("nobody is asked")
 			}
-			id := in.asked(t)
+			id := in.waitForApproval(t)
 			in.revoke(t)
 			close(consent)
 			time.Sleep(100 * time.Millisecond) // the answer arrives, if it does

@@ -62,7 +62,7 @@ func TestOutputOfAProgramIsStreamedWhileItRuns(t *testing.T) {
 			{Language: "javascript", Engine: "process", Code: js},
 		} {
 			t.Run(name+", "+p.Language+" on "+p.Engine, func(t *testing.T) {
-				f.needs(t, p.Engine)
+				f.requireEngine(t, p.Engine)
 				p.TimeoutMS = 300_000
 				missing := []string{"printed", "half way", "noted", "complained"}
 				if name == "command line" { // it shows the rest only on terminals
@@ -88,8 +88,8 @@ func TestOutputOfAProgramIsStreamedWhileItRuns(t *testing.T) {
 	}
 }
 
-// executed returns the call that runs a program.
-func executed(t *testing.T, f *fixture, p toolroom.Program) toolroom.Call {
+// executeCall returns the call that runs a program.
+func executeCall(t *testing.T, f *fixture, p toolroom.Program) toolroom.Call {
 	t.Helper()
 	call, err := f.room.ExecuteCall(toolroom.Call{}, p)
 	if err != nil {
@@ -100,7 +100,7 @@ func executed(t *testing.T, f *fixture, p toolroom.Program) toolroom.Call {
 
 func streamGo(t *testing.T, f *fixture, p toolroom.Program) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for e := range f.room.Stream(t.Context(), executed(t, f, p)) {
+		for e := range f.room.Stream(t.Context(), executeCall(t, f, p)) {
 			line, err := json.Marshal(e)
 			if err != nil {
 				t.Error(err)
@@ -114,7 +114,7 @@ func streamGo(t *testing.T, f *fixture, p toolroom.Program) iter.Seq[string] {
 
 func streamHTTP(t *testing.T, f *fixture, p toolroom.Program) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/api/v1/execute?stream=true", bytes.NewReader(executed(t, f, p).Arguments))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/api/v1/execute?stream=true", bytes.NewReader(executeCall(t, f, p).Arguments))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func streamMCP(version string) func(*testing.T, *fixture, toolroom.Program) iter
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { session.Close() })
-		params := &mcp.CallToolParams{Name: "code__execute", Arguments: executed(t, f, p).Arguments, Meta: mcp.Meta{"progressToken": "t"}}
+		params := &mcp.CallToolParams{Name: "code__execute", Arguments: executeCall(t, f, p).Arguments, Meta: mcp.Meta{"progressToken": "t"}}
 		if version == "2025-11-25" {
 			if err := session.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "debug"}); err != nil {
 				t.Fatal(err)

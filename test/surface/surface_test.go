@@ -56,14 +56,14 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	code := m.Run()
-	if folder, err := compiled(); err == nil {
+	if folder, err := engineCache(); err == nil {
 		os.RemoveAll(folder)
 	}
 	os.Exit(code)
 }
 
-// compiled returns the cache folder of the homes of the tests.
-var compiled = sync.OnceValues(enginetest.MakeCache)
+// engineCache returns the cache folder of the homes of the tests.
+var engineCache = sync.OnceValues(enginetest.MakeCache)
 
 // attempt is one call that is made through every handler.
 type attempt struct {
@@ -122,14 +122,14 @@ func TestEveryHandlerDecidesTheSame(t *testing.T) {
 				if a.spelled == "" {
 					a.spelled = a.tool
 				}
-				if d.through != "" && f.denied(t, d.through, a.who) {
+				if d.through != "" && f.isDenied(t, d.through, a.who) {
 					continue
 				}
 				if d.background && a.code == toolroom.CodeApprovalRequired {
 					defer f.decline(t, a.tool)()
 					a.code = toolroom.CodeApprovalDeclined
 				}
-				after := f.end(t)
+				after := f.lastSequence(t)
 				worked := d.call(t, f, a)
 				got := f.receiptAfter(t, after, a.tool)
 				if worked != (a.code == "") {
@@ -171,7 +171,7 @@ func (f *fixture) decline(t *testing.T, tool string) (wait func()) {
 	return done.Wait
 }
 
-func (f *fixture) denied(t *testing.T, tool string, who toolroom.Identity) bool {
+func (f *fixture) isDenied(t *testing.T, tool string, who toolroom.Identity) bool {
 	t.Helper()
 	decision, err := f.room.Explain(t.Context(), tool, who, nil)
 	if err != nil {
@@ -217,7 +217,7 @@ func TestEveryListShowsTheSame(t *testing.T) {
 			}
 		}
 		for _, l := range lists() {
-			if diff := cmp.Diff(want, ours(l.list(t, f, who))); diff != "" {
+			if diff := cmp.Diff(want, withoutBuiltins(l.list(t, f, who))); diff != "" {
 				t.Errorf("%s for %+v (-explain +list):\n%s", l.name, who, diff)
 			}
 		}
@@ -228,8 +228,8 @@ func toolIDs() []string {
 	return []string{"gate:unlock", "issues:close", "notes:drop", "pages:fetch", "relay:call", "term:exec", "term:spawn", "window:open"}
 }
 
-// ours removes the built-in tools.
-func ours(ids []string) []string {
+// withoutBuiltins removes the built-in tools.
+func withoutBuiltins(ids []string) []string {
 	var out []string
 	for _, id := range ids {
 		if slices.Contains(toolIDs(), id) {
@@ -245,8 +245,8 @@ type command struct {
 	Command string `json:"command"`
 }
 
-// relayed is a call that a tool makes.
-type relayed struct {
+// relayedCall is a call that a tool makes.
+type relayedCall struct {
 	Tool      string         `json:"tool"`
 	Arguments map[string]any `json:"arguments"`
 }
@@ -261,7 +261,7 @@ func openRoom(ctx context.Context, o app.Options) (*app.App, error) {
 		tool := toolroom.Tool{ID: toolroom.MustParseID(id), Description: "A tool of the test."}
 		switch id {
 		case "relay:call":
-			err = app.RegisterTool(r, tool, func(ctx context.Context, in relayed) (bool, error) {
+			err = app.RegisterTool(r, tool, func(ctx context.Context, in relayedCall) (bool, error) {
 				return r.Run(ctx, toolroom.Call{Tool: in.Tool, Arguments: toolroom.Args(in.Arguments).JSON()}).Error == nil, nil
 			})
 		case "window:open":
@@ -294,7 +294,7 @@ func serveWith(t *testing.T, config string) *fixture {
 		t.Fatal(err)
 	}
 	installEngines(t, filepath.Join(f.dir, "home"))
-	cache, err := compiled()
+	cache, err := engineCache()
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Join(f.dir, "home"), 0o700), os.Symlink(cache, filepath.Join(f.dir, "home", "cache")))
 	}
@@ -331,8 +331,8 @@ func serveWith(t *testing.T, config string) *fixture {
 
 func (f *fixture) config() string { return filepath.Join(f.dir, "toolroom.yaml") }
 
-// end returns the sequence number of the newest receipt.
-func (f *fixture) end(t *testing.T) int64 {
+// lastSequence returns the sequence number of the newest receipt.
+func (f *fixture) lastSequence(t *testing.T) int64 {
 	t.Helper()
 	list, err := f.room.Receipts(t.Context(), toolroom.ReceiptQuery{Limit: 1})
 	if err != nil {

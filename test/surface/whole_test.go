@@ -36,7 +36,7 @@ func TestEveryOperationOfHTTPIsAHandlerOrCallsNothing(t *testing.T) {
 			operations = append(operations, o.OperationID)
 		}
 	}
-	named(t, operations, map[string]string{
+	checkNames(t, operations, map[string]string{
 		"call-tool": "HTTP, the tool in the path",
 		"call":      "HTTP, the tool in the body",
 		"batch":     "HTTP batch",
@@ -64,7 +64,7 @@ func TestEveryCommandIsAHandlerOrCallsNothing(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+) `).FindAllStringSubmatch(list, -1) {
 		commands = append(commands, m[1])
 	}
-	named(t, commands, map[string]string{
+	checkNames(t, commands, map[string]string{
 		"call":  "command line",
 		"chain": "command line, chain",
 		"exec":  "code mode on the command line",
@@ -96,11 +96,11 @@ func everyMethodIsAHandler(t *testing.T, r reflect.Type) {
 		for j := range m.Type.NumOut() {
 			types = append(types, m.Type.Out(j))
 		}
-		if slices.ContainsFunc(types, carriesACall) {
+		if slices.ContainsFunc(types, takesCall) {
 			methods = append(methods, m.Name)
 		}
 	}
-	named(t, methods, map[string]string{
+	checkNames(t, methods, map[string]string{
 		"Run":     "Go",
 		"Stream":  "Go stream",
 		"Batch":   "Go batch",
@@ -112,7 +112,7 @@ func everyMethodIsAHandler(t *testing.T, r reflect.Type) {
 	}, strings.Fields("ExecuteCall ToolFor Job Jobs DescribeFor ExplainFor"))
 }
 
-func carriesACall(t reflect.Type) bool {
+func takesCall(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
@@ -143,12 +143,12 @@ func everyEngineIsAHandler(t *testing.T, f *fixture) {
 	// The suite of sandboxes tests these drivers like the process sandbox here: their
 	// calls come over the same bridge (sandboxtest, "make runtimes"). Calls of Pyodide
 	// come like those of the other engines (enginetest, "make pyodide").
-	named(t, engines, rows, strings.Fields("microvm firecracker gvisor docker containerd kata kubernetes pyodide"))
+	checkNames(t, engines, rows, strings.Fields("microvm firecracker gvisor docker containerd kata kubernetes pyodide"))
 }
 
-// named checks that each name in have is either in rows, with an existing handler, or in
+// checkNames checks that each name in have is either in rows, with an existing handler, or in
 // others, and that each name in rows is in have.
-func named(t *testing.T, have []string, rows map[string]string, others []string) {
+func checkNames(t *testing.T, have []string, rows map[string]string, others []string) {
 	t.Helper()
 	for _, name := range have {
 		row, isHandler := rows[name]

@@ -40,9 +40,9 @@ func (c credentials) config(address, scenario string) oauth.Config {
 	case strings.HasPrefix(scenario, "auth/client-credentials"):
 		o.Grant = oauth.ClientCredentials
 	case scenario == "auth/wif-jwt-bearer":
-		o.Grant, o.Assertion = oauth.Workload, fixed(c.WorkloadJWT)
+		o.Grant, o.Assertion = oauth.Workload, fixedToken(c.WorkloadJWT)
 	case scenario == "auth/enterprise-managed-authorization":
-		o.Grant, o.Assertion = oauth.Enterprise, fixed(c.IDToken)
+		o.Grant, o.Assertion = oauth.Enterprise, fixedToken(c.IDToken)
 		o.IDP = oauth.IDP{Issuer: c.IDPIssuer, TokenEndpoint: c.IDPTokenEndpoint, ClientID: c.IDPClientID}
 	}
 	if o.Issuer == "" && (o.ClientSecret != "" || o.PrivateKey != "" || o.Grant != "") {
@@ -77,7 +77,7 @@ func issuerOf(address string) string {
 	return origin
 }
 
-func fixed(token string) func(context.Context) (string, error) {
+func fixedToken(token string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return token, nil }
 }
 

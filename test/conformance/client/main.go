@@ -35,8 +35,8 @@ func main() {
 	}
 }
 
-// given is the input of a scenario for its client.
-type given struct {
+// scenarioInput is the input of a scenario for its client.
+type scenarioInput struct {
 	credentials
 	ToolCalls []struct {
 		Name      string          `json:"name"`
@@ -45,7 +45,7 @@ type given struct {
 }
 
 func run(ctx context.Context, url, scenario, text string) error {
-	var g given
+	var g scenarioInput
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &g); err != nil {
 			return fmt.Errorf("MCP_CONFORMANCE_CONTEXT: %w", err)

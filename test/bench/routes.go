@@ -100,7 +100,7 @@ func serve(ctx context.Context, h http.Handler) error {
 	return s.Serve(l)
 }
 
-func keepAlives() *http.Transport {
+func newTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
 	return t
@@ -111,13 +111,13 @@ func plainProxy(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, &httputil.ReverseProxy{Transport: keepAlives(), ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }})
+	return serve(ctx, &httputil.ReverseProxy{Transport: newTransport(), ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }})
 }
 
 // sdkProxy is a minimal proxy: a server and a client of the SDK.
 func sdkProxy(ctx context.Context, target string, sessions bool) error {
 	client := mcp.NewClient(&mcp.Implementation{Name: "proxy", Version: "1"}, nil)
-	var transport mcp.Transport = &mcp.StreamableClientTransport{Endpoint: target, HTTPClient: &http.Client{Transport: keepAlives()}}
+	var transport mcp.Transport = &mcp.StreamableClientTransport{Endpoint: target, HTTPClient: &http.Client{Transport: newTransport()}}
 	if target == onStdio {
 		self, err := os.Executable()
 		if err != nil {
@@ -143,7 +143,7 @@ func sdkProxy(ctx context.Context, target string, sessions bool) error {
 	return serve(ctx, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: !sessions}))
 }
 
-func toolroom(ctx context.Context, target string, sources int) error {
+func serveToolroom(ctx context.Context, target string, sources int) error {
 	home, err := os.MkdirTemp("", "toolroom-bench")
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 // loadTime is how long wrk and vegeta run for one figure.
 const loadTime = 3 * time.Second
 
-// others makes the same calls with wrk (closed loop) and vegeta (open loop).
-func others(ctx context.Context, o options, ways []way, version string, connections int) error {
+// runLoadGenerators makes the same calls with wrk (closed loop) and vegeta (open loop).
+func runLoadGenerators(ctx context.Context, o options, routes []route, version string, connections int) error {
 	if o.wrk == "" && o.vegeta == "" {
 		return nil
 	}
@@ -28,18 +28,18 @@ func others(ctx context.Context, o options, ways []way, version string, connecti
 	}
 	defer os.RemoveAll(dir)
 	client := &http.Client{}
-	for _, w := range ways {
-		session, err := begin(ctx, client, w.url, version)
+	for _, r := range routes {
+		session, err := openSession(ctx, client, r.url, version)
 		if err != nil {
 			return err
 		}
 		if o.wrk != "" {
-			if err := runWrk(ctx, o, w, dir, version, session, connections); err != nil {
+			if err := runWrk(ctx, o, r, dir, version, session, connections); err != nil {
 				return err
 			}
 		}
 		if o.vegeta != "" && connections > 1 {
-			if err := runVegeta(ctx, o, w, version, session, connections); err != nil {
+			if err := runVegeta(ctx, o, r, version, session, connections); err != nil {
 				return err
 			}
 		}
@@ -49,7 +49,7 @@ func others(ctx context.Context, o options, ways []way, version string, connecti
 
 var wrkFigures = regexp.MustCompile(`(?s)\n +50%\s+(\S+).*99%\s+(\S+).*Requests/sec:\s+(\S+)`)
 
-func runWrk(ctx context.Context, o options, w way, dir, version, session string, connections int) error {
+func runWrk(ctx context.Context, o options, r route, dir, version, session string, connections int) error {
 	// In a session no two concurrent requests may have the same id.
 	head, tail, _ := strings.Cut(request(version), `"id":1`)
 	script := fmt.Sprintf("wrk.method='POST'\nn=0\nfunction request() n=n+1 return wrk.format(nil,nil,nil,[[%s\"id\":]]..n..[[%s]]) end\n", head, tail)
@@ -66,16 +66,16 @@ function done() io.write("bad answers: "..it:get("bad").."\n") end
 	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, o.wrk, "-t1", fmt.Sprintf("-c%d", connections), fmt.Sprintf("-d%d", int(loadTime.Seconds())), "--latency", "-s", path, w.url).CombinedOutput()
+	out, err := exec.CommandContext(ctx, o.wrk, "-t1", fmt.Sprintf("-c%d", connections), fmt.Sprintf("-d%d", int(loadTime.Seconds())), "--latency", "-s", path, r.url).CombinedOutput()
 	found := wrkFigures.FindSubmatch(out)
 	if err != nil || found == nil || !bytes.Contains(out, []byte("bad answers: 0\n")) {
 		return fmt.Errorf("wrk: %w: %s", err, out)
 	}
-	fmt.Printf("  %-15s wrk: p50 %s  p99 %s  %s calls/s\n", w.name, found[1], found[2], found[3])
+	fmt.Printf("  %-15s wrk: p50 %s  p99 %s  %s calls/s\n", r.name, found[1], found[2], found[3])
 	return nil
 }
 
-func runVegeta(ctx context.Context, o options, w way, version, session string, connections int) error {
+func runVegeta(ctx context.Context, o options, r route, version, session string, connections int) error {
 	header := http.Header{}
 	for name, value := range headers(version, session) {
 		header.Set(name, value)
@@ -84,11 +84,11 @@ func runVegeta(ctx context.Context, o options, w way, version, session string, c
 	lines := json.NewEncoder(&targets)
 	for i := range o.rate * int(loadTime.Seconds()) {
 		body := strings.Replace(request(version), `"id":1`, fmt.Sprintf(`"id":%d`, i), 1)
-		if err := lines.Encode(map[string]any{"method": "POST", "url": w.url, "header": header, "body": []byte(body)}); err != nil {
+		if err := lines.Encode(map[string]any{"method": "POST", "url": r.url, "header": header, "body": []byte(body)}); err != nil {
 			return err
 		}
 	}
-	before, err := w.cpu()
+	before, err := r.cpu()
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func runVegeta(ctx context.Context, o options, w way, version, session string, c
 	if err != nil {
 		return fmt.Errorf("vegeta: %w", err)
 	}
-	after, err := w.cpu()
+	after, err := r.cpu()
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func runVegeta(ctx context.Context, o options, w way, version, session string, c
 	if err != nil {
 		return fmt.Errorf("vegeta report: %w", err)
 	}
-	var r struct {
+	var result struct {
 		Requests  int     `json:"requests"`
 		Success   float64 `json:"success"`
 		Rate      float64 `json:"throughput"`
@@ -118,12 +118,12 @@ func runVegeta(ctx context.Context, o options, w way, version, session string, c
 			P99 time.Duration `json:"99th"`
 		} `json:"latencies"`
 	}
-	if err := json.Unmarshal(text, &r); err != nil {
+	if err := json.Unmarshal(text, &result); err != nil {
 		return err
 	}
-	if r.Success < 1 || r.Requests == 0 {
-		return fmt.Errorf("vegeta: %.1f%% of %d calls succeeded by %s", 100*r.Success, r.Requests, w.name)
+	if result.Success < 1 || result.Requests == 0 {
+		return fmt.Errorf("vegeta: %.1f%% of %d calls succeeded by %s", 100*result.Success, result.Requests, r.name)
 	}
-	fmt.Printf("  %-15s vegeta, %d calls/s: CPU %d µs/call  p50 %.2f ms  p99 %.2f ms\n", w.name, o.rate, ((after - before) / time.Duration(r.Requests)).Microseconds(), ms(r.Latencies.P50), ms(r.Latencies.P99))
+	fmt.Printf("  %-15s vegeta, %d calls/s: CPU %d µs/call  p50 %.2f ms  p99 %.2f ms\n", r.name, o.rate, ((after - before) / time.Duration(result.Requests)).Microseconds(), ms(result.Latencies.P50), ms(result.Latencies.P99))
 	return nil
 }
