@@ -1,7 +1,7 @@
-"""Starts the guest in CPython for WebAssembly, up to where the image is taken.
+"""Starts the guest in CPython for WebAssembly, until the image is taken.
 
-The host gives the guest's modules on descriptor 0, and takes from there the
-address of the function that runs one program. The look at the clock after that
+The host writes the guest's modules to descriptor 0, and reads from it the
+address of the function that runs one program. The call of time.time after that
 never returns.
 """
 
@@ -19,7 +19,7 @@ import time
 
 
 class Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """The guest's modules, out of what the host gave."""
+    """Imports the guest's modules from the files that the host sent."""
 
     def __init__(self, files):
         self.files = files
@@ -33,7 +33,7 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """The event loop, without the socket pair by which other threads would wake it: there are none."""
+    """The event loop, without the socket pair with which other threads wake it: there are no threads."""
 
     def __init__(self):
         super().__init__(selectors.SelectSelector())
@@ -52,9 +52,9 @@ class Policy(asyncio.DefaultEventLoopPolicy):
     _loop_factory = Loop
 
 
-# What programs do, done before the image is taken: the interpreter fits its
-# code to what it has seen, and each page that it writes in a run is a copy.
-REHEARSED = [
+# Typical programs, run before the image is taken: the interpreter specializes its
+# code to what it has run, and each page that it writes during a run is a copy.
+WARM_UP_PROGRAMS = [
     "1 + 1",
     "print('x')\nr = tools.a.b(n=1)\nlen([r])",
     "import asyncio\nawait asyncio.gather(tools.a.b(n=1), tools.a.b(n=2))",
@@ -62,24 +62,24 @@ REHEARSED = [
 ]
 
 
-def marshalled(stream):
+def marshal_bridge(stream):
     class Bridge(stream.Bridge):
-        """Speaks marshal with the worker, which C reads and writes, wherever that holds a value."""
+        """Sends and receives marshal, which is implemented in C, if it can represent a value."""
 
-        holds = True
+        use_marshal = True
 
         def send(self, kind, body, id=0):
-            if self.holds:
+            if self.use_marshal:
                 try:
                     data = marshal.dumps((kind, id, body), 2)
                 except ValueError:
                     data = b""
                 if 0 < len(data) < stream.MAX_BODY and self._write(len(data).to_bytes(4, "big") + data):
                     return
-            super().send(kind, body, id)  # which knows what else there is, and why something cannot leave
+            super().send(kind, body, id)  # which handles all other values, and reports those that cannot leave
 
         def read_frame(self):
-            data = b"" if self.pending else self._read(4096)  # a page, and mostly one frame
+            data = b"" if self.pending else self._read(4096)  # one page, which usually holds one frame
             if len(data) - 4 == int.from_bytes(data[:4], "big"):
                 data = data[4:]
             else:
@@ -87,15 +87,15 @@ def marshalled(stream):
                 data = self._take(int.from_bytes(self._take(4), "big"))
             frame = marshal.loads(data) if data[0] == 0x28 else stream.decode(data)
             if frame[0] == stream.START:
-                # Of all that can give its memory away marshal makes bytes: an array is to be refused.
-                self.holds = "array" not in frame[3]["source"] and not frame[3].get("session")
+                # marshal writes any object with a buffer as bytes, but an array must be rejected.
+                self.use_marshal = "array" not in frame[3]["source"] and not frame[3].get("session")
             return frame
 
     return Bridge
 
 
-def rehearse(guest, stream, bridge):
-    class Rehearsal(bridge):
+def warm_up(guest, stream, bridge):
+    class WarmUpBridge(bridge):
         def __init__(self, source):
             super().__init__(0)
             tool = {"id": "a:b", "path": ["a", "b"], "kind": "go", "parameters": [{"name": "n", "type": "number", "required": True}]}
@@ -114,8 +114,8 @@ def rehearse(guest, stream, bridge):
             future.set_result(1)
 
     before = sys.stdin, sys.stdout, sys.stderr, sys.argv, sys.modules["__main__"]
-    for source in REHEARSED * 20:
-        guest.serve(Rehearsal(source))
+    for source in WARM_UP_PROGRAMS * 20:
+        guest.serve(WarmUpBridge(source))
     sys.stdin, sys.stdout, sys.stderr, sys.argv, sys.modules["__main__"] = before
 
 
@@ -131,18 +131,18 @@ def start():
     import stream
 
     guest.preload()
-    guest.RESERVE = 16 << 10  # each page of it is a copy, in every run
+    guest.RESERVE = 16 << 10  # each of its pages is copied in every run
 
-    # What programs use most: imported here, it costs them nothing.
+    # The most used modules: programs import them at no cost.
     for name in "base64 collections csv dataclasses datetime decimal enum functools hashlib itertools math re statistics string textwrap typing uuid".split():
         __import__(name)
     sys.meta_path.remove(finder)
 
-    # Nothing of the program is to be read from or written to the bridge itself.
+    # The program must not read from or write to the bridge itself.
     sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None
     sys.path[:] = [p for p in sys.path if not p.endswith("lib-dynload")]
-    bridge = marshalled(stream)
-    rehearse(guest, stream, bridge)
+    bridge = marshal_bridge(stream)
+    warm_up(guest, stream, bridge)
     kept = {}
 
     def serve():
@@ -153,7 +153,7 @@ def start():
 
 
 serve = start()
-# Free memory that runs can use: one that grows past the image is not put back.
+# Free memory that runs can use: an instance whose memory grows beyond the image's is not reused.
 bytearray(16 << 20)
 gc.collect()
 gc.freeze()

@@ -1,8 +1,8 @@
 """Forks a process for each program of one owner.
 
-File 3 is a socket of packets. Its first packet says what each process gives
-up; then {"fork": id, "ahead": bool} comes with a stream on which a new process
-serves one program, and {"kill": id}. What ended is told as {"ended": id, ...}.
+File 3 is a packet socket. Its first packet has the restrictions of each process.
+Then {"fork": id, "ahead": bool} comes with a stream on which a new process serves one
+program, and {"kill": id} kills it. The end of a process is reported as {"ended": id, ...}.
 """
 
 import ast
@@ -60,8 +60,8 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 4, 22, 2
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT, LANDLOCK_PATH_BENEATH = 444, 445, 446, 1
 READ_FILE, WRITE_FILE = 4, 2
-# A program's own threads end before those of the zygote's user, so that it can
-# still fork.
+# A program reaches its limit of threads before the zygote's user does, so the zygote
+# can still fork.
 THREADS = 128
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -74,26 +74,26 @@ def checked(result, what):
     return result
 
 
-class Walls:
-    """What each forked process puts around itself."""
+class Sandbox:
+    """The restrictions that each forked process applies to itself: Landlock and seccomp."""
 
-    def __init__(self, told):
-        code = base64.b64decode(told["Filter"])
+    def __init__(self, settings):
+        code = base64.b64decode(settings["Filter"])
         self.code = ctypes.create_string_buffer(code, len(code))
         self.program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(self.code)))
-        self.handled, self.own = told["Handled"], told["Write"]
-        self.ruleset = ctypes.create_string_buffer(struct.pack("=QQQ", self.handled, 0, told["Scoped"]), 24)
+        self.handled, self.own_rights = settings["Handled"], settings["Write"]
+        self.ruleset = ctypes.create_string_buffer(struct.pack("=QQQ", self.handled, 0, settings["Scoped"]), 24)
         self.rules = []
-        for paths, rights in ((READABLE, told["Read"]), (DEVICES, READ_FILE | WRITE_FILE)):
+        for paths, rights in ((READABLE, settings["Read"]), (DEVICES, READ_FILE | WRITE_FILE)):
             for path in paths:
                 if os.path.exists(path):
                     self.rules.append((os.open(path, os.O_PATH | os.O_CLOEXEC), rights))
 
-    def close(self, work):
-        """Leaves the process its own folder, and nothing but computing."""
+    def apply(self, work):
+        """Restricts the process to its own folder and to computing."""
         rules = checked(libc.syscall(LANDLOCK_CREATE, self.ruleset, 24, 0), "landlock")
         own = os.open(work, os.O_PATH)
-        for fd, rights in (*self.rules, (own, self.own)):
+        for fd, rights in (*self.rules, (own, self.own_rights)):
             rule = struct.pack("=Qi", rights, fd)
             checked(libc.syscall(LANDLOCK_ADD, rules, LANDLOCK_PATH_BENEATH, rule, 0), "landlock")
         checked(libc.syscall(LANDLOCK_RESTRICT, rules, 0), "landlock")
@@ -102,7 +102,7 @@ class Walls:
 
 
 def address_space():
-    """What this process has mapped, in bytes: a program's memory comes on top."""
+    """Returns the size of this process's mappings, in bytes. A program's memory is added to it."""
     with open("/proc/self/statm") as f:
         return int(f.read().split()[0]) * resource.getpagesize()
 
@@ -119,27 +119,27 @@ def limit(start, mapped):
         os.environ[name] = value
 
 
-class Silent:
-    """A bridge to nobody."""
+class NullBridge:
+    """A bridge that discards all frames."""
 
     def send(self, *_):
         pass
 
 
-def rehearse():
-    """Runs what every program runs, so that a process has touched its memory before its program comes."""
+def warm_up():
+    """Runs code that every program runs, so that a process has touched its memory before its program arrives."""
     for source, inputs in (
         ("f'{1}'\n[n for n in range(3)]", {}),
         ("def f(x: int) -> int:\n    return x\n__toolroom_call__(f, __toolroom__)", {"__toolroom__": {"arguments": {"x": 1}, "plan": {}}}),
     ):
-        program = guest.Program(Silent(), {"source": source, "tools": [], "inputs": inputs})
+        program = guest.Program(NullBridge(), {"source": source, "tools": [], "inputs": inputs})
         names = {**program.namespace(), **inputs, "__toolroom_returned__": guest.Returned}
         encode_frame(DONE, 0, b"", {"value": program.run(names)})
     del sys.modules["toolroom"]
 
 
-# What programs often do with packages whose calls touch much of their memory.
-PACKAGES = {
+# Typical code for packages whose calls touch much of their memory.
+PACKAGE_WARM_UPS = {
     "numpy": """
 import numpy as np
 a = np.array([1.0, 2.0])
@@ -155,18 +155,18 @@ d["a"].sum(), d.groupby("b")["a"].mean(), d.to_dict("records"), d.head(), d[d["a
 }
 
 
-def rehearse_packages():
-    """Does what programs do with the packages that are loaded. A process that waits for its program has time for it."""
-    for name, text in PACKAGES.items():
+def warm_up_packages():
+    """Runs typical code for the packages that are loaded. A process that waits for its program has time for it."""
+    for name, text in PACKAGE_WARM_UPS.items():
         if name in sys.modules:
             try:
                 exec(text, {})
             except Exception:
-                pass  # another version: its programs are only slower
+                pass  # another version of the package: programs are only slower
 
 
-def serve(walls, id, ahead, stream, mapped):
-    """Is one program's process, from its fork to its end."""
+def serve(sandbox, id, ahead, stream, mapped):
+    """Runs one program in a forked process, to its end."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     work = f"{WORK}/{id}"
@@ -175,15 +175,15 @@ def serve(walls, id, ahead, stream, mapped):
     os.environ["HOME"] = os.environ["TMPDIR"] = work
     os.dup2(stream, STREAM, inheritable=False)
     resource.setrlimit(resource.RLIMIT_NPROC, (THREADS, THREADS))
-    walls.close(work)
+    sandbox.apply(work)
     os.closerange(STREAM + 1, 256)
     for module in ("guest", "bridge_codec", "check", "function", "stream", "tools"):
         sys.modules.pop(module)
     sys.path[0] = work
     random.seed()
-    rehearse()
+    warm_up()
     if ahead:
-        rehearse_packages()
+        warm_up_packages()
     gc.enable()
     bridge = Bridge(STREAM)
     bridge.send(HELLO, {"versions": [1], "guest": f"CPython {sys.version.split()[0]}"})
@@ -191,7 +191,7 @@ def serve(walls, id, ahead, stream, mapped):
 
 
 def remove(work):
-    """Removes a folder that may hold anything: level by level, since it may be deeper than a path is long."""
+    """Removes a folder with any content: level by level, because it may be deeper than the longest path."""
     os.chmod(work, 0o700)
     while entries := list(os.scandir(work)):
         for entry in entries:
@@ -208,13 +208,13 @@ def remove(work):
 
 
 class Zygote:
-    def __init__(self, control, walls):
-        self.control, self.walls = control, walls
+    def __init__(self, control, sandbox):
+        self.control, self.sandbox = control, sandbox
         self.ids = {}  # by pid
         self.pids = {}  # by id
         self.mapped = address_space()
 
-    def tell(self, **message):
+    def notify(self, **message):
         self.control.send(json.dumps(message).encode())
 
     def fork(self, id, ahead, stream):
@@ -222,12 +222,12 @@ class Zygote:
             pid = os.fork()
         except OSError as e:
             os.close(stream)
-            self.tell(ended=id, error=str(e))
+            self.notify(ended=id, error=str(e))
             return
         if pid == 0:
             status = 1
             try:
-                serve(self.walls, id, ahead, stream, self.mapped)
+                serve(self.sandbox, id, ahead, stream, self.mapped)
                 status = 0
             finally:
                 os._exit(status)
@@ -235,7 +235,7 @@ class Zygote:
         self.ids[pid], self.pids[id] = id, pid
 
     def kill(self, id):
-        if id in self.pids:  # not waited for yet, so that its number is still its own
+        if id in self.pids:  # not reaped yet, so the pid is not reused
             os.kill(self.pids[id], signal.SIGKILL)
 
     def reap(self):
@@ -246,11 +246,11 @@ class Zygote:
             id = self.ids.pop(pid)
             del self.pids[id]
             code = os.waitstatus_to_exitcode(status)
-            self.tell(ended=id, signal=max(-code, 0), code=max(code, 0), cpu=int((used.ru_utime + used.ru_stime) * 1000), memory=used.ru_maxrss * 1024)
+            self.notify(ended=id, signal=max(-code, 0), code=max(code, 0), cpu=int((used.ru_utime + used.ru_stime) * 1000), memory=used.ru_maxrss * 1024)
             if os.path.isdir(f"{WORK}/{id}"):
                 remove(f"{WORK}/{id}")
 
-    def obey(self):
+    def handle_order(self):
         packet, streams, _, _ = socket.recv_fds(self.control, 1 << 16, 1)
         if not packet:
             os._exit(0)
@@ -273,32 +273,32 @@ def load_layer():
         try:
             importlib.import_module(module)
         except Exception:
-            pass  # the program that imports it hears the error
+            pass  # the program that imports it gets the error
 
 
 def main():
     load_layer()
     control = socket.socket(fileno=CONTROL)
     control.set_inheritable(False)
-    walls = Walls(json.loads(control.recv(1 << 16)))
-    zygote = Zygote(control, walls)
+    sandbox = Sandbox(json.loads(control.recv(1 << 16)))
+    zygote = Zygote(control, sandbox)
     checked(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
-    rehearse()
-    rehearse_packages()
+    warm_up()
+    warm_up_packages()
     wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     gc.disable()
     gc.collect()
     gc.freeze()
-    zygote.tell(ready=sys.version.split()[0])
+    zygote.notify(ready=sys.version.split()[0])
     while True:
         ready, _, _ = select.select([control, wake], [], [])
         if wake in ready:
             os.read(wake, 4096)
             zygote.reap()
         if control in ready:
-            zygote.obey()
+            zygote.handle_order()
 
 
 main()

@@ -1,6 +1,6 @@
-"""Starts the guest in Pyodide, up to where the snapshot is taken.
+"""Starts the guest in Pyodide, until the snapshot is taken.
 
-The global files holds the guest's files; serve runs one program, with
+The global variable files holds the guest's files. serve runs one program, with
 the host functions of main.mjs.
 """
 
@@ -20,7 +20,7 @@ from pyodide.ffi import to_js
 
 
 class Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """The guest's modules, out of what the host gave."""
+    """Imports the guest's modules from the files that the host sent."""
 
     def __init__(self, files):
         self.files = files
@@ -34,18 +34,18 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class Selector(selectors.SelectSelector):
-    """Waits for the bridge, the only stream that there is, or for a time."""
+    """Waits for the bridge, which is the only stream, or for a time."""
 
     def select(self, timeout=None):
         wait = float("inf") if timeout is None else max(0, timeout * 1000)
         if not self.get_map():
-            doors.sleep(wait)
+            host.sleep(wait)
             return []
-        return [(key, key.events) for key in self.get_map().values()] if doors.wait(wait) else []
+        return [(key, key.events) for key in self.get_map().values()] if host.wait(wait) else []
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """The event loop, without the socket pair by which other threads would wake it: there are none."""
+    """The event loop, without the socket pair with which other threads wake it: there are no threads."""
 
     def __init__(self):
         super().__init__(Selector())
@@ -65,7 +65,7 @@ class Policy(asyncio.events._AbstractEventLoopPolicy):
         return Loop()
 
 
-doors = None  # of main.mjs, once the program runs
+host = None  # the host functions of main.mjs, once the program runs
 
 
 def start(files):
@@ -74,42 +74,42 @@ def start(files):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         asyncio.set_event_loop_policy(Policy())
-    asyncio._set_running_loop(None)  # that of Pyodide itself, which returns to JavaScript between its steps
+    asyncio._set_running_loop(None)  # Pyodide's own loop returns to JavaScript between its steps
 
     import guest
     import stream
 
     guest.preload()
 
-    # What programs use most: imported here, it costs them nothing.
+    # The most used modules: programs import them at no cost.
     for name in "base64 collections csv dataclasses datetime decimal enum functools hashlib itertools math re statistics string textwrap typing uuid".split():
         __import__(name)
     sys.meta_path.remove(finder)
 
     class Bridge(stream.Bridge):
-        """The stream, through the doors."""
+        """The stream, read and written with the host functions."""
 
         def _write(self, data):
-            doors.write(to_js(bytes(data)))
+            host.write(to_js(bytes(data)))
             return len(data)
 
         def _read(self, size):
-            return doors.take(size).to_bytes()
+            return host.take(size).to_bytes()
 
-    def serve(given):
-        global doors
-        doors = given
-        time.sleep = lambda seconds: doors.sleep(seconds * 1000)  # the one that is there keeps the processor busy
+    def serve(host_functions):
+        global host
+        host = host_functions
+        time.sleep = lambda seconds: host.sleep(seconds * 1000)  # Pyodide's keeps the processor busy
         random.seed()
         bridge = Bridge(0)
         bridge.send(stream.HELLO, {"versions": [1], "guest": f"Pyodide {pyodide.__version__}, CPython {sys.version.split()[0]}"})
 
         def prepare(begin):
-            doors.limit(begin["limits"]["memory"])
+            host.limit(begin["limits"]["memory"])
             frames = [stream.encode_frame(stream.PRINT, 0, bridge.token, {"stream": name, "text": ""}) for name in ("stdout", "stderr")]
-            deep = {"kind": "program", "type": "RecursionError", "message": "maximum recursion depth exceeded", "exit": 1}
-            frames.append(stream.encode_frame(stream.FAILED, 0, bridge.token, deep))
-            doors.frames(*map(to_js, frames))
+            too_deep = {"kind": "program", "type": "RecursionError", "message": "maximum recursion depth exceeded", "exit": 1}
+            frames.append(stream.encode_frame(stream.FAILED, 0, bridge.token, too_deep))
+            host.frames(*map(to_js, frames))
 
         guest.serve(bridge, prepare)
 

@@ -10,18 +10,19 @@ function writeAll(data) {
   for (let done = 0; done < data.length;) done += Deno.stdout.writeSync(data.subarray(done));
 }
 
-// A thread reads stdin, so that the program can wait for it no longer than it
-// wants to. The counters are of bytes written to the ring and read from it; the
-// third tells that there are no more.
+// A thread reads stdin, so that the program can wait for it with a time limit. The
+// counters are the numbers of bytes written to the ring and read from it; the third
+// is 1 at the end of stdin.
 const counters = new Int32Array(new SharedArrayBuffer(12));
 const ring = new Uint8Array(new SharedArrayBuffer(1 << 20));
 const [WRITTEN, READ, ENDED] = [0, 1, 2];
 
 const unread = () => (Atomics.load(counters, WRITTEN) - Atomics.load(counters, READ)) | 0;
 
-// wait waits for bytes from the host, or their end, for so many milliseconds.
-function wait(atMost) {
-  const end = performance.now() + atMost;
+// wait waits up to maxMs milliseconds for bytes from the host, or for the end of stdin.
+// It reports whether they came.
+function wait(maxMs) {
+  const end = performance.now() + maxMs;
   for (;;) {
     const written = Atomics.load(counters, WRITTEN);
     if (unread() !== 0 || Atomics.load(counters, ENDED)) return true;
@@ -32,7 +33,7 @@ function wait(atMost) {
 }
 
 function print(empty, raw) {
-  const text = new TextEncoder().encode(new TextDecoder().decode(raw)); // bytes that are no text are replaced
+  const text = new TextEncoder().encode(new TextDecoder().decode(raw)); // invalid UTF-8 is replaced
   const frame = new Uint8Array(empty.length + 4 + text.length);
   frame.set(empty);
   const view = new DataView(frame.buffer);
@@ -44,11 +45,11 @@ function print(empty, raw) {
   return raw.length;
 }
 
-const doors = {
+const hostFunctions = {
   wait,
   sleep: (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
   write: writeAll,
-  // take returns the available part of the next n bytes, nothing at the end.
+  // take returns the available part of the next n bytes, or no bytes at the end of stdin.
   take(n) {
     wait(Infinity);
     const from = Atomics.load(counters, READ);
@@ -62,9 +63,9 @@ const doors = {
   limit(bytes) {
     limit = bytes;
   },
-  // frames gives those that are sent without Python, which cannot be asked then:
-  // what is written past its sys.stdout and sys.stderr is filled into a frame
-  // with an empty text, and a recursion that fills JavaScript's stack ends it.
+  // frames sets the frames that are sent without Python, when Python cannot run: output
+  // that bypasses sys.stdout and sys.stderr is put into a frame with an empty text, and a
+  // recursion that overflows JavaScript's stack ends the program with tooDeep.
   frames(stdout, stderr, deep) {
     python.setStdout({ write: (text) => print(stdout, text) });
     python.setStderr({ write: (text) => print(stderr, text) });
@@ -96,10 +97,10 @@ if (Deno.args[0] === "snapshot") {
     reader.onmessage = ready;
     reader.postMessage({ counters, ring });
   });
-  // From here on there is no permission at all.
+  // From here on the process has no permissions.
   await Deno.permissions.revoke({ name: "read" });
   try {
-    python.globals.get("serve")(doors);
+    python.globals.get("serve")(hostFunctions);
   } catch (error) {
     if (!(error instanceof RangeError && tooDeep)) throw error;
     writeAll(tooDeep);

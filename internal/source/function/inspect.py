@@ -1,7 +1,7 @@
 """Reads the tools of a Python file: their schemas, descriptions and how to call them.
 
 The variables source, name, stem and wanted are inputs. The value is {"tools": [...]} or
-{"problems": [...]}, each problem with a message, a line and a column.
+{"problem": {...}}, with a message, a line, a column and a hint.
 """
 
 import ast
@@ -42,7 +42,7 @@ def load(source, name, stem):
 
 
 def undefined(error):
-    """Says what a file of the tool lacks, and what it has."""
+    """Describes a name that another file of the tool does not define, and lists those that it defines."""
     found = re.match("cannot import name '(.*?)' from '", str(error))
     module = sys.modules.get(getattr(error, "name", None) or "")
     if not isinstance(error, ImportError) or not found or not module:
@@ -196,10 +196,10 @@ FORMATS = {
 
 
 class Schemas:
-    """Makes the schemas of one function; output schemas describe what the bridge makes of values."""
+    """Makes the schemas of one function. Output schemas describe values as the bridge sends them."""
 
     def __init__(self, output=False):
-        self.definitions, self.output, self.under_way = {}, output, []
+        self.definitions, self.output = {}, output
 
     def of(self, hint, path):
         """Returns the schema of a type, and whether its values must be converted."""
@@ -274,7 +274,7 @@ class Schemas:
         raise Problem(f"{path} has the type {show(hint)}, which has no JSON Schema", hint="use numbers, text, bool, lists, dicts, Enum, Literal, a dataclass, a TypedDict or a Pydantic model")
 
     def reference(self, hint, path, make):
-        """Puts the schema of a class into the definitions, so that it may contain itself."""
+        """Puts the schema of a class into the definitions, so that it can refer to itself."""
         name = hint.__name__
         if name not in self.definitions:
             self.definitions[name] = {}
@@ -395,7 +395,7 @@ def put_default(schema, value):
 
 
 def fits(schema, value):
-    """Reports whether a default fits the type of its parameter, as far as that is plain."""
+    """Reports whether a default fits the type of its parameter, as far as that is easy to tell."""
     kinds = schema.get("type")
     if "enum" in schema:
         return value in schema["enum"]
@@ -422,7 +422,7 @@ def optional(schema):
 
 
 def fields(tree):
-    """Returns the places of the fields of classes, by Class.field."""
+    """Returns the positions of the fields of classes, by Class.field."""
     found = {}
     for n in ast.walk(tree):
         if isinstance(n, ast.ClassDef):

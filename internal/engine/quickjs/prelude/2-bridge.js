@@ -15,20 +15,20 @@ class ToolError extends PlainError {
 }
 defineProperty(ToolError.prototype, "name", {value: "ToolError", writable: true, configurable: true});
 
-let lastID = 0, over = false, maxCalls = 100;
+let lastID = 0, runEnded = false, maxCalls = 100;
 const waiting = []; // by request id
 
-// tell sends a frame; one with an answer is a request, for which answer waits. The server
-// adds the frame's head, and may not accept JSON. Reading a value can run the program's code
-// (a getter, toJSON), which may send frames itself: so it is read whole before its frame gets
-// a number, and each reading has a buffer of its own.
+// send sends a frame. A frame with an answer is a request, whose response answer receives.
+// The server adds the frame's head, and may not accept JSON. Reading a value can run the
+// program's code (a getter, toJSON), which may send frames itself. So send reads the whole
+// value before its frame gets a number, and each read has its own buffer.
 let writing = false;
-function tell(kind, body, answer) {
-  if (over) return;
+function send(kind, body, answer) {
+  if (runEnded) return;
   if (!hostFunctions.binary && simple(body)) {
     const content = writeJSON(body);
     if (content.length > maxValue) tooLarge();
-    if (!content.includes("\\ud")) return sendAs(kind, content, answer); // else a name contains half a surrogate pair
+    if (!content.includes("\\ud")) return sendEncoded(kind, content, answer); // else a name contains half a surrogate pair
   }
   const outer = writing && {buffer, view, at, level, shown, trail, parents};
   if (outer) {
@@ -43,29 +43,29 @@ function tell(kind, body, answer) {
   shown = kind === kinds.print || kind === kinds.progress || kind === kinds.log || kind === kinds.failed;
   try {
     writeValue(body, 0);
-    sendAs(kind, buffer, answer);
+    sendEncoded(kind, buffer, answer);
   } finally {
     writing = before;
     if (outer) ({buffer, view, at, level, shown, trail, parents} = outer);
   }
 }
 
-function sendAs(kind, content, answer) {
+function sendEncoded(kind, content, answer) {
   if (printed && (kind === kinds.done || kind === kinds.failed)) flush(); // what was printed while the value was read
-  if (over) return;
+  if (runEnded) return;
   let id = 0;
   if (answer) {
     checkBudget();
     id = lastID + 1;
   }
-  pass(kind, content, id);
+  writeFrame(kind, content, id);
   if (!answer) return;
   status[0]++;
   waiting[++lastID] = answer;
 }
 
-function pass(kind, content, id) {
-  if (kind === kinds.done || kind === kinds.failed) over = true;
+function writeFrame(kind, content, id) {
+  if (kind === kinds.done || kind === kinds.failed) runEnded = true;
   status[2] = at;
   status[3] = kind;
   status[4] = id;
@@ -80,19 +80,19 @@ function checkBudget() {
   });
 }
 
-// ask sends a request, for which answer waits.
-function ask(kind, body, answer) {
+// request sends a request. answer receives the response.
+function request(kind, body, answer) {
   if (printed) flush();
   checkBudget();
   try {
-    tell(kind, body, answer);
+    send(kind, body, answer);
   } catch (e) {
     if (!(e instanceof ValueProblem)) throw e;
     throw new ToolError({code: "invalid_arguments", phase: "validate_input", tool: answer.name, message: "the arguments of " + answer.name + " cannot be sent: " + e.message});
   }
 }
 
-function promised(kind, name, body) {
+function requestAsync(kind, name, body) {
   // The Error records the stack now, with the functions that are active at this point.
   const answer = {name, callSite: new PlainError(""), resolve: undefined, reject: undefined, body: undefined};
   const promise = new PlainPromise((resolve, reject) => {
@@ -100,18 +100,18 @@ function promised(kind, name, body) {
     answer.reject = reject;
   });
   try {
-    ask(kind, body, answer);
+    request(kind, body, answer);
   } catch (e) {
     answer.reject(e);
   }
   return promise;
 }
 
-// blocking sends a request and blocks until the answer has come.
-function blocking(kind, name, body) {
+// requestSync sends a request and blocks until the answer has come.
+function requestSync(kind, name, body) {
   const answer = {name, callSite: new PlainError("")};
-  ask(kind, body, answer);
-  while (!answer.body) take(awaitFrame());
+  request(kind, body, answer);
+  while (!answer.body) receive(awaitFrame());
   if (answer.body.error) throw toolError(answer);
   return answer.body.value;
 }
@@ -124,9 +124,9 @@ function toolError(answer) {
   return e;
 }
 
-// take handles a frame from the server. Its body is JSON if JSON can represent it,
+// receive handles a frame from the server. Its body is JSON if JSON can represent it,
 // which the engine reads much faster than the prelude could; otherwise it is CBOR.
-function take(body) {
+function receive(body) {
   const kind = status[2], id = status[3];
   if (typeof body === "string") {
     body = parseJSON(body);
@@ -148,12 +148,12 @@ function take(body) {
   else answer.resolve(body.value);
 }
 
-const soon = queueMicrotask;
+const scheduleMicrotask = queueMicrotask;
 let printed = "", printing = "stdout", flushed = 0;
 
 function print(stream, text) {
   if (stream !== printing) flush();
-  if (!printed) soon(flush); // at the latest when this turn ends
+  if (!printed) scheduleMicrotask(flush); // at the latest when this turn ends
   printing = stream;
   printed += text;
   if (printed.length > 8192 || PlainDate.now() - flushed > 100) flush();
@@ -164,5 +164,5 @@ function flush() {
   const text = printed;
   printed = "";
   flushed = PlainDate.now();
-  tell(kinds.print, {stream: printing, text});
+  send(kinds.print, {stream: printing, text});
 }

@@ -21,8 +21,8 @@ function parameter(tool, name) {
   for (let i = 0; i < list.length; i++) if (list[i].name === name) return list[i];
 }
 
-// named returns the arguments of a call by name.
-function named(tool, list) {
+// argumentsByName returns the arguments of a call by name.
+function argumentsByName(tool, list) {
   const parameters = tool.parameters, first = list[0];
   if (list.length === 1 && isPlain(first)) {
     // A single object holds all arguments, unless it can only be the first of them.
@@ -61,7 +61,7 @@ function callTool(tool, values = {}) {
   const id = tool?.id ?? tool;
   if (typeof id !== "string") throw new TypeError('the first argument is the tool\'s id, for example call_tool("github:create_issue", {title: "Bug fix"})');
   if (!isPlain(values)) throw new TypeError('the arguments are one object, for example call_tool("' + id + '", {title: "Bug fix"})');
-  return promised(kinds.call, id, {tool: id, arguments: values});
+  return requestAsync(kinds.call, id, {tool: id, arguments: values});
 }
 
 // commandLine adds methods that read a program's output to the promise of its result.
@@ -76,7 +76,7 @@ function callable(tool) {
   const call = (...list) => {
     let promise;
     try {
-      promise = promised(kinds.call, tool.id, {tool: tool.id, arguments: named(tool, list)});
+      promise = requestAsync(kinds.call, tool.id, {tool: tool.id, arguments: argumentsByName(tool, list)});
     } catch (e) {
       promise = PlainPromise.reject(e);
     }
@@ -98,7 +98,7 @@ function lookUp(path) {
 }
 
 // newNamespace returns a namespace, which makes its members on first use. For a name
-// without a tool, the server reports the error. Those of tools can be called, for a program
+// without a tool, the server reports the error. Namespaces of tools can be called, because a program
 // may have the whole id of a tool in a variable: tools[id]({…}).
 function newNamespace(path) {
   const node = createObject(new Proxy(createObject(null), {
@@ -127,7 +127,7 @@ function program(path, name) {
   return bare(call, newNamespace(path));
 }
 
-// bare makes a namespace of a function: it has no members of a function.
+// bare makes a namespace out of a function: it removes the members of a function.
 function bare(call, namespace) {
   delete call.name;
   delete call.length;
@@ -183,7 +183,7 @@ async function artifact(handle) {
   const parts = [];
   let length = 0, size = 0, media_type = "";
   do {
-    const part = await promised(kinds.get, "artifacts.get", {handle: id, offset: length, length: 0});
+    const part = await requestAsync(kinds.get, "artifacts.get", {handle: id, offset: length, length: 0});
     parts.push(part.data);
     length += part.data.length;
     size = part.size;
@@ -209,18 +209,18 @@ const globals = {
   tools, mcp, cli, ToolError, Handle,
   call_tool: callTool,
   run(id, values = {}) {
-    return blocking(kinds.call, id, {tool: id, arguments: values});
+    return requestSync(kinds.call, id, {tool: id, arguments: values});
   },
-  run_chain: (steps) => promised(kinds.chain, "run_chain", {steps}),
+  run_chain: (steps) => requestAsync(kinds.chain, "run_chain", {steps}),
   search_tools(query, options) {
-    return promised(kinds.search, "search_tools", {query, limit: typeof options === "object" ? options?.limit : options});
+    return requestAsync(kinds.search, "search_tools", {query, limit: typeof options === "object" ? options?.limit : options});
   },
   describe_tool(tool, options) {
-    return promised(kinds.describe, "describe_tool", {tool: tool?.id ?? tool, level: (typeof options === "object" ? options?.level : options) ?? "schema"});
+    return requestAsync(kinds.describe, "describe_tool", {tool: tool?.id ?? tool, level: (typeof options === "object" ? options?.level : options) ?? "schema"});
   },
   artifacts: freeze({
     put(name, content, mediaType) {
-      return promised(kinds.put, "artifacts.put", {name, data: content ?? null, media_type: mediaType});
+      return requestAsync(kinds.put, "artifacts.put", {name, data: content ?? null, media_type: mediaType});
     },
     get: async (handle) => (await artifact(handle)).bytes,
   }),
@@ -231,8 +231,8 @@ const globals = {
       return media_type.includes("json") ? parseJSON(text) : text;
     },
   }),
-  progress(done, total, message = "") { flush(); tell(kinds.progress, {done: +done || 0, total: +total || 0, message: Text(message)}); },
-  log(message, level = "info", fields = {}) { flush(); tell(kinds.log, {level: Text(level), message: Text(message), fields}); },
+  progress(done, total, message = "") { flush(); send(kinds.progress, {done: +done || 0, total: +total || 0, message: Text(message)}); },
+  log(message, level = "info", fields = {}) { flush(); send(kinds.log, {level: Text(level), message: Text(message), fields}); },
   print: (...list) => print("stdout", list.map(show).join(" ") + "\n"),
 };
 
@@ -240,7 +240,7 @@ function show(v) {
   return typeof v === "string" ? v : inspect(v, 0, []);
 }
 
-// inspect formats a value for people; it never throws, and limits its own work.
+// inspect formats a value for people. It never throws, and limits its own work.
 function inspect(v, depth, above) {
   if (typeof v === "string") return JSON.stringify(v);
   if (typeof v === "bigint") return v + "n";

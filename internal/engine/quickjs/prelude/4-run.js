@@ -9,9 +9,9 @@ let session = false, begun = false;
 const builtin = createObject(null), runGlobals = createObject(null);
 for (const name of Object.getOwnPropertyNames(globalThis)) builtin[name] = name !== "__hostFunctions";
 
-// begin discards the unfinished state of an earlier run.
-function begin() {
-  over = false;
+// reset discards the unfinished state of an earlier run.
+function reset() {
+  runEnded = false;
   lastID = status[0] = 0;
   waiting.length = 0;
   printed = "";
@@ -54,7 +54,7 @@ function variables() {
 }
 
 function start(program) {
-  if (begun) begin();
+  if (begun) reset();
   begun = true;
   session = !!program.session;
   maxCalls = program.calls ?? program.limits.calls;
@@ -88,7 +88,7 @@ function start(program) {
 }
 
 function finish(value) {
-  if (over) return;
+  if (runEnded) return;
   if (status[0] > 0) {
     const names = waiting.filter((answer) => answer);
     return end(() => ({
@@ -98,9 +98,9 @@ function finish(value) {
   }
   flush();
   const text = session || hostFunctions.binary ? undefined : scalar(value);
-  if (text) return pass(kinds.done, '{"value":' + text + "}", 0);
+  if (text) return writeFrame(kinds.done, '{"value":' + text + "}", 0);
   try {
-    tell(kinds.done, session ? {value, variables: variables()} : {value});
+    send(kinds.done, session ? {value, variables: variables()} : {value});
   } catch (e) {
     if (!(e instanceof ValueProblem)) return fault(e);
     end(() => ({kind: "value", type: "ValueError", message: "the returned value cannot leave the program: " + e.message}));
@@ -118,7 +118,7 @@ function fault(e) {
 }
 
 function end(describe) {
-  if (over) return;
+  if (runEnded) return;
   flush();
   let body;
   try {
@@ -128,13 +128,13 @@ function end(describe) {
   }
   if (session) body.variables = variables();
   try {
-    tell(kinds.failed, body);
+    send(kinds.failed, body);
   } catch { // the body is too long, or the program has changed a member of a tool's error
     delete body.tool;
     body.trace = "";
     body.type = body.type.slice(0, 1000);
     body.message = body.message.slice(0, 100_000);
-    tell(kinds.failed, body);
+    send(kinds.failed, body);
   }
 }
 
@@ -162,7 +162,7 @@ function failure(kind, e) {
 hostFunctions.fault = fault;
 hostFunctions.deliver = (body) => {
   if (body) {
-    take(body);
+    receive(body);
   } else if (body === null) {
     end(() => ({kind: "program", type: "Deadlock", message: "the program waits for a promise that nothing will settle"}));
   } else {

@@ -1,5 +1,5 @@
-// Calls a function that is a tool: makes objects of its arguments, gives it its context,
-// and makes a value of what it returns.
+// Calls a function tool: converts its arguments to objects, passes its context, and converts
+// its result to a value.
 
 const contentKey = "$toolroom.content", maxChunks = 1 << 20;
 
@@ -23,10 +23,10 @@ function contextOf(given) {
   };
 }
 
-// converted makes an object of a value, as the shape of its type says.
-function converted(value, shape, definitions) {
+// convert makes an object from a JSON value, as the shape of its type demands.
+function convert(value, shape, definitions) {
   if (value === null || value === undefined || !shape) return value;
-  const inner = (item, of) => converted(item, of, definitions);
+  const inner = (item, of) => convert(item, of, definitions);
   if (shape === "date") {
     const date = new PlainDate(value);
     if (isNaN(date)) throw new TypeError(JSON.stringify(value) + " is no date");
@@ -52,18 +52,18 @@ const fromBase64 = Uint8Array.fromBase64;
 function callFunction(f, given) {
   const plan = given.plan, shapes = plan.shapes;
   if (typeof f !== "function") throw new TypeError("the tool is no function");
-  const args = shapes ? converted(given.arguments, {props: shapes.props}, shapes.definitions ?? {}) : given.arguments;
+  const args = shapes ? convert(given.arguments, {props: shapes.props}, shapes.definitions ?? {}) : given.arguments;
   const list = (plan.positional ?? []).map((name) => (name === "*" ? args : name === plan.context ? contextOf(given) : hasOwn(args, name) ? args[name] : undefined));
   const result = f(...list);
   if (typeof result !== "object" || result === null) return result;
-  if (typeof result.then === "function") return PlainPromise.resolve(result).then(returned);
-  return returned(result);
+  if (typeof result.then === "function") return PlainPromise.resolve(result).then(toValue);
+  return toValue(result);
 }
 
-function returned(result) {
+function toValue(result) {
   if (typeof result !== "object" || result === null) return result;
   if (typeof result.next === "function") {
-    if (typeof result[Symbol.asyncIterator] === "function") return streamed(result);
+    if (typeof result[Symbol.asyncIterator] === "function") return collectStream(result);
     if (typeof result[Symbol.iterator] === "function") {
       const chunks = [];
       for (const chunk of result) emit(chunks, chunk);
@@ -75,7 +75,7 @@ function returned(result) {
   return result;
 }
 
-async function streamed(results) {
+async function collectStream(results) {
   const chunks = [];
   for await (const chunk of results) emit(chunks, chunk);
   return chunks;
@@ -84,7 +84,7 @@ async function streamed(results) {
 function emit(chunks, chunk) {
   if (chunks.length >= maxChunks) throw new ValueProblem("the generator yields more than " + maxChunks + " chunks");
   flush();
-  tell(kinds.log, {level: "chunk", message: "", fields: {value: chunk}});
+  send(kinds.log, {level: "chunk", message: "", fields: {value: chunk}});
   chunks.push(chunk);
 }
 
@@ -94,7 +94,7 @@ function part(value) {
   return {text: Text(value)};
 }
 
-// What the text that calls a function uses is made here, before the image is taken.
+// The globals for the code that calls a function are made here, before the image is taken.
 const functionGlobals = {
   __toolroom_call__: {value: callFunction, configurable: true},
   __toolroom_module_toolroom__: {value: freeze({Image, Handle, ToolError, tool: (f) => f}), configurable: true},

@@ -1,8 +1,8 @@
-// Reads the tools of a JavaScript or TypeScript file: their schemas, descriptions and how
-// to call them. The code is parsed and never run.
+// Reads the tools of a JavaScript or TypeScript file: their schemas, their descriptions and
+// how to call them. The code is parsed and never run.
 //
-// Inputs are the texts parser, source, file, stem, the map files and the list wanted. The
-// value is {tools} or {problem}, with a message, a line, a column and a hint.
+// The inputs are the texts parser, source, file and stem, the map files and the list wanted.
+// The value is {tools} or {problem}, with a message, a line, a column and a hint.
 (0, eval)(parser);
 
 class Problem extends Error {
@@ -15,8 +15,8 @@ class Problem extends Error {
 }
 
 const HINT = "write the type out, or put an input_schema into tool.yaml";
-const MOST = 5000; // parts of one schema
-let made = 0;
+const MAX_PARTS = 5000;
+let partCount = 0; // of all schemas
 
 // Modules: the main file and those that it imports types from.
 
@@ -34,19 +34,19 @@ function load(name, text) {
   }
   const m = {name, ast, typed, types: new Map(), values: new Map(), imports: new Map(), functions: new Map(), exports: new Map()};
   modules.set(name, m);
-  for (const node of ast.program.body) learn(m, node, node);
+  for (const node of ast.program.body) collect(m, node, node);
   for (const c of ast.comments) if (c.type === "CommentBlock" && c.value.startsWith("*")) typedefs(m, c);
   return m;
 }
 
-function learn(m, node, outer) {
+function collect(m, node, outer) {
   switch (node.type) {
     case "ImportDeclaration":
       for (const s of node.specifiers) m.imports.set(s.local.name, {from: node.source.value, name: s.imported?.name ?? "default", node: s});
       return;
     case "ExportNamedDeclaration":
       if (node.declaration) {
-        learn(m, node.declaration, node);
+        collect(m, node.declaration, node);
         for (const name of declared(node.declaration)) m.exports.set(name, name);
       } else if (!node.source) {
         for (const s of node.specifiers) m.exports.set(s.exported.name ?? s.exported.value, s.local.name);
@@ -59,7 +59,7 @@ function learn(m, node, outer) {
         const name = d.id?.name ?? "default";
         m.functions.set(name, {node: d, outer: node});
         m.exports.set("default", name);
-      } else learn(m, d, node);
+      } else collect(m, d, node);
       return;
     }
     case "FunctionDeclaration":
@@ -68,7 +68,7 @@ function learn(m, node, outer) {
     case "VariableDeclaration":
       for (const d of node.declarations) {
         if (d.id.type !== "Identifier") continue;
-        const value = bare(d.init);
+        const value = stripTypes(d.init);
         if (isFunction(value)) m.functions.set(d.id.name, {node: value, outer});
         else if (node.kind === "const" && value) m.values.set(d.id.name, value);
       }
@@ -84,8 +84,8 @@ function learn(m, node, outer) {
 const isFunction = (node) => node && /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(node.type);
 const declared = (node) => (node.declarations ? node.declarations.map((d) => d.id.name) : node.id ? [node.id.name] : []);
 
-// bare removes what has no meaning at run time.
-function bare(node) {
+// stripTypes returns the expression inside type assertions and parentheses.
+function stripTypes(node) {
   while (node && /^(TSAsExpression|TSSatisfiesExpression|TSNonNullExpression|ParenthesizedExpression|TSTypeAssertion)$/.test(node.type)) node = node.expression;
   return node;
 }
@@ -101,15 +101,15 @@ function sibling(from, spec) {
   return [path, path + ".ts", path + ".mts", path + ".js", path + ".mjs", path.replace(/\.(m?)js$/, ".$1ts"), path + "/index.ts", path + "/index.js"].find((name) => Object.hasOwn(files, name));
 }
 
-// find returns the declaration of a name, which may be imported from another file.
-function find(m, name, kind, depth = 0) {
+// resolve returns the declaration of a name, which may be imported from another file.
+function resolve(m, name, kind, depth = 0) {
   if (m[kind].has(name)) return {m, found: m[kind].get(name)};
   const imported = m.imports.get(name);
   if (!imported || depth > 20) return undefined;
   const at = sibling(m.name, imported.from);
   if (!at) return {outside: imported};
   const other = load(at, files[at]);
-  return find(other, imported.name === "default" ? "default" : other.exports.get(imported.name) ?? imported.name, kind, depth + 1);
+  return resolve(other, imported.name === "default" ? "default" : other.exports.get(imported.name) ?? imported.name, kind, depth + 1);
 }
 
 // Comments.
@@ -183,7 +183,7 @@ function typeOfText(text, node, m) {
 
 const NUMBERS = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems"];
 
-// annotate adds what a comment says to a schema.
+// annotate adds the description and the tags of a comment to a schema.
 function annotate(schema, doc) {
   const out = {...schema};
   if (doc.text) out.description = doc.text;
@@ -198,8 +198,8 @@ function annotate(schema, doc) {
   return out;
 }
 
-// Types. of returns {schema, shape, optional}: shape says how to make an object of the
-// type from JSON, and optional that undefined is a member.
+// Types. The method of returns {schema, shape, optional}: shape describes how to make an
+// object of the type from JSON; optional means that the type includes undefined.
 
 const PLAIN = {
   TSNumberKeyword: {type: "number"}, TSStringKeyword: {type: "string"}, TSBooleanKeyword: {type: "boolean"}, TSNullKeyword: {type: "null"},
@@ -215,11 +215,11 @@ class Schemas {
     this.output = output;
     this.definitions = {};
     this.shapes = {};
-    this.open = new Map(); // declarations under way
+    this.open = new Map(); // declarations whose schemas are being made
   }
 
   of(node, m, env, path) {
-    if (++made > MOST) throw new Problem(`${path} has a type of more than ${MOST} parts`, node, HINT);
+    if (++partCount > MAX_PARTS) throw new Problem(`${path} has a type of more than ${MAX_PARTS} parts`, node, HINT);
     if (PLAIN[node.type]) return {schema: {...PLAIN[node.type]}};
     switch (node.type) {
       case "TSTypeAnnotation": return this.of(node.typeAnnotation, m, env, path);
@@ -269,7 +269,7 @@ class Schemas {
       items.push(this.of(type, m, env, `${path}[${i}]`).schema);
       if (!optional) least = items.length;
     });
-    return {schema: {type: "array", ...(items.length ? {prefixItems: items} : {}), minItems: least, ...(rest ? filled("items", rest) : {maxItems: items.length})}};
+    return {schema: {type: "array", ...(items.length ? {prefixItems: items} : {}), minItems: least, ...(rest ? optionalMember("items", rest) : {maxItems: items.length})}};
   }
 
   union(parts) {
@@ -278,7 +278,7 @@ class Schemas {
     const schemas = real.map((p) => p.schema);
     const shapes = real.filter((p) => p.shape);
     const shape = shapes.length === 1 && (real.length === 1 || real.every((p) => p.shape || p.schema.type === "null" || p.schema.type === "boolean" || p.schema.const !== undefined)) ? shapes[0].shape : undefined;
-    return {schema: joined(schemas), shape, optional, nothing: !real.length};
+    return {schema: unionOf(schemas), shape, optional, nothing: !real.length};
   }
 
   intersection(node, m, env, path) {
@@ -322,7 +322,7 @@ class Schemas {
     if (node.operator === "readonly") return this.of(node.typeAnnotation, m, env, path);
     if (node.operator === "keyof") {
       const keys = Object.keys(this.of(node.typeAnnotation, m, env, path).schema.properties ?? {});
-      if (keys.length) return {schema: joined(keys.map((k) => ({const: k})))};
+      if (keys.length) return {schema: unionOf(keys.map((k) => ({const: k})))};
       return {schema: {type: "string"}};
     }
     throw new Problem(`${path} has a type that cannot be a schema (${node.operator})`, node, HINT);
@@ -331,13 +331,13 @@ class Schemas {
   indexed(node, m, env, path) {
     const of = this.of(node.objectType, m, env, path).schema;
     if (node.indexType.type === "TSNumberKeyword" && of.type === "array") {
-      if (of.prefixItems) return {schema: joined(of.prefixItems)};
+      if (of.prefixItems) return {schema: unionOf(of.prefixItems)};
       return {schema: of.items ?? {}};
     }
     const key = this.of(node.indexType, m, env, path).schema;
     const names = key.enum ?? (key.const !== undefined ? [key.const] : []);
     if (!names.length || !of.properties || names.some((n) => !Object.hasOwn(of.properties, n))) throw new Problem(`${path} has a type that is looked up where nothing is`, node, HINT);
-    return {schema: joined(names.map((n) => of.properties[n]))};
+    return {schema: unionOf(names.map((n) => of.properties[n]))};
   }
 
   mapped(node, m, env, path) {
@@ -361,7 +361,7 @@ class Schemas {
     const id = node.typeName ?? node.expression;
     const args = (node.typeParameters ?? node.typeArguments)?.params ?? [];
     if (id.type === "TSQualifiedName") {
-      const found = find(m, id.left.name, "types");
+      const found = resolve(m, id.left.name, "types");
       const member = found?.found?.[0].type === "TSEnumDeclaration" && enumValues(found.found[0], found.m).find((e) => e.name === id.right.name);
       if (!member) throw new Problem(`${path} has the type ${id.left.name}.${id.right.name}, which is not declared here`, node, HINT);
       return {schema: {const: member.value}};
@@ -371,7 +371,7 @@ class Schemas {
       const bound = env[name];
       return bound.schema ? {schema: bound.schema} : this.of(bound.node, bound.m, bound.env, path);
     }
-    const found = find(m, name, "types");
+    const found = resolve(m, name, "types");
     if (found?.outside) {
       if (found.outside.from === "toolroom" && (name === "Image" || name === "Handle")) return {schema: {}, content: true};
       throw new Problem(`${path} has the type ${name} of the module ${found.outside.from}, which is not read`, node, HINT);
@@ -385,7 +385,7 @@ class Schemas {
     if (first.type === "ClassDeclaration") throw new Problem(`${path} has the class ${name} as its type, and arguments are plain data`, node, "declare an interface");
     if (first.type === "TSEnumDeclaration") {
       const values = enumValues(first, m);
-      return {schema: annotate(joined(values.map((e) => ({const: e.value}))), docOf(first))};
+      return {schema: annotate(unionOf(values.map((e) => ({const: e.value}))), docOf(first))};
     }
     const parameters = first.typeParameters?.params ?? [];
     if (this.open.has(first)) {
@@ -437,11 +437,11 @@ class Schemas {
 
   typedef({tag, doc, loc}, m, path) {
     if (tag.type && !/^object$/i.test(tag.type)) return this.of(typeOfText(tag.type, {loc}, m).type, m, {}, path);
-    return this.documented(doc.tags.filter((t) => t.name === "property" || t.name === "prop"), {loc}, m, path);
+    return this.objectOfTags(doc.tags.filter((t) => t.name === "property" || t.name === "prop"), {loc}, m, path);
   }
 
-  // documented makes an object of tags of JSDoc.
-  documented(tags, node, m, path) {
+  // objectOfTags makes an object type from JSDoc tags.
+  objectOfTags(tags, node, m, path) {
     const properties = {}, required = [], props = {};
     for (const t of tags) {
       if (!t.of || !t.type) throw new Problem(`${path} has a property without name or type`, node, "write @property {string} name");
@@ -500,7 +500,7 @@ class Schemas {
       }
       case "Exclude": case "Extract": {
         const other = names(1);
-        return {schema: joined(names(0).filter((v) => other.includes(v) === (name === "Extract")).map((v) => ({const: v})))};
+        return {schema: unionOf(names(0).filter((v) => other.includes(v) === (name === "Extract")).map((v) => ({const: v})))};
       }
       case "Date": return {schema: {type: "string", format: "date-time"}, shape: "date"};
       case "Uint8Array": case "Buffer": case "ArrayBuffer": return this.output ? {schema: {}, content: true} : {schema: {type: "string", contentEncoding: "base64"}, shape: "bytes"};
@@ -513,7 +513,7 @@ class Schemas {
 }
 
 const hasShape = (shape) => (typeof shape === "string" ? true : shape && !shape.ref && Object.values(shape).some((s) => (s && typeof s === "object" && !s.ref ? Object.values(s).some(hasShape) || s.set !== undefined || s.map !== undefined || s.items : typeof s === "string")) || shape?.set !== undefined || shape?.map !== undefined);
-const filled = (key, schema) => (Object.keys(schema).length ? {[key]: schema} : {});
+const optionalMember = (key, schema) => (Object.keys(schema).length ? {[key]: schema} : {});
 
 function define(object, key, value) {
   Object.defineProperty(object, key, {value, writable: true, enumerable: true, configurable: true});
@@ -527,8 +527,8 @@ function withoutNull(schema) {
   return schema.anyOf ? {...schema, anyOf: schema.anyOf.filter((s) => s.type !== "null")} : schema;
 }
 
-// joined returns a schema of all values of any of the schemas.
-function joined(schemas) {
+// unionOf returns a schema that accepts the values of any of the schemas.
+function unionOf(schemas) {
   const flat = schemas.flatMap((s) => (s.enum && Object.keys(s).every((k) => k === "enum" || k === "type") ? s.enum.map((v) => ({const: v})) : [s]));
   if (flat.length === 0) return {};
   if (flat.length === 1) return flat[0].const !== undefined && typeof flat[0].const === "string" ? {type: "string", ...flat[0]} : flat[0];
@@ -543,10 +543,10 @@ function joined(schemas) {
   if (flat.every((s) => typeof s.type === "string" && Object.keys(s).length === 1)) return {type: names.length > 1 ? names : names[0]};
   const consts = flat.filter((s) => s.const !== undefined);
   const others = flat.filter((s) => s.const === undefined);
-  return {anyOf: [...(consts.length ? [joined(consts)] : []), ...others]};
+  return {anyOf: [...(consts.length ? [unionOf(consts)] : []), ...others]};
 }
 
-// schemaOf returns the type of a constant, as with "as const".
+// schemaOf returns the schema of a constant's type, as with "as const".
 function schemaOf(v) {
   if (Array.isArray(v)) return {type: "array", prefixItems: v.map(schemaOf)};
   if (v && typeof v === "object") {
@@ -569,7 +569,7 @@ function enumValues(node, m) {
 
 // evaluate returns the value of an expression, if it is a constant.
 function evaluate(node, m, depth) {
-  node = bare(node);
+  node = stripTypes(node);
   const no = {known: false}, yes = (value) => ({known: true, value});
   if (!node || depth > 50) return no;
   const inner = (n) => evaluate(n, m, depth + 1);
@@ -598,12 +598,12 @@ function evaluate(node, m, depth) {
     }
     case "Identifier": {
       if (node.name === "undefined") return {known: true, value: undefined};
-      const found = m && find(m, node.name, "values");
+      const found = m && resolve(m, node.name, "values");
       return found?.found ? evaluate(found.found, found.m, depth + 1) : node.name === "NaN" || node.name === "Infinity" ? yes(NaN) : no;
     }
     case "MemberExpression": {
       const name = node.object.type === "Identifier" && node.object.name;
-      const found = name && m && find(m, name, "types");
+      const found = name && m && resolve(m, name, "types");
       if (found?.found?.[0].type === "TSEnumDeclaration") {
         const e = enumValues(found.found[0], found.m).find((e) => e.name === (node.property.name ?? node.property.value));
         return e ? yes(e.value) : no;
@@ -633,7 +633,7 @@ function isJSON(v) {
   return (Array.isArray(v) ? v : Object.values(v)).every(isJSON);
 }
 
-// fits reports whether a constant fits a schema, as far as that is plain.
+// fits reports whether a constant fits a schema, as far as that is easy to tell.
 function fits(schema, v, definitions) {
   if (schema.$ref) return fits(definitions[schema.$ref.slice(8)] ?? {}, v, definitions);
   if (schema.const !== undefined) return schema.const === v;
@@ -722,7 +722,7 @@ class Describe {
     });
   }
 
-  // destructured reads a first parameter {a, b = 1}, which stands for all arguments.
+  // destructured reads a first parameter {a, b = 1}, whose members are the arguments.
   destructured(target) {
     this.order.push("*");
     const defaults = new Map();
@@ -735,7 +735,7 @@ class Describe {
       const tags = this.doc.tags.filter((t) => /^(param|arg|argument)$/.test(t.name));
       const nested = tags.filter((t) => t.of?.includes(".")).map((t) => ({...t, of: t.of.split(".").pop()}));
       const typed = tags.find((t) => t.type && !t.of?.includes(".") && !/^object$/i.test(t.type));
-      if (nested.length) whole = this.schemas.documented(nested, target, this.m, "the arguments");
+      if (nested.length) whole = this.schemas.objectOfTags(nested, target, this.m, "the arguments");
       else if (typed && !target.properties.some((p) => p.key?.name === typed.of)) whole = this.schemas.of(typeOfText(typed.type, target, this.m).type, this.m, {}, "the arguments");
     }
     if (!whole) {
@@ -761,7 +761,7 @@ class Describe {
     if (!type || type.type === "TSTypePredicate") return null;
     const of = schemas.of(type, this.m, {}, "the return value");
     if (of.content || of.nothing || !Object.keys(of.schema).length) return null;
-    let schema = of.optional ? joined([of.schema, {type: "null"}]) : of.schema;
+    let schema = of.optional ? unionOf([of.schema, {type: "null"}]) : of.schema;
     if (tag?.text && !schema.description) schema = {...schema, description: tag.text};
     if (Object.keys(schemas.definitions).length) schema = {...schema, $defs: schemas.definitions};
     return schema;
