@@ -247,7 +247,7 @@ func TestAChainEndsWithItsToken(t *testing.T) {
 // A call was decided while its token was valid, and waits for its turn or for another attempt.
 func TestACallThatWaitsDoesNotRunWithoutItsToken(t *testing.T) {
 	t.Parallel()
-	in := intrude(t, 0)
+	in := newIntruder(t, 0)
 	register := func(tool toolroom.Tool, do func(context.Context, command) (string, error)) {
 		if err := app.RegisterTool(in.room, tool, do); err != nil {
 			t.Fatal(err)
@@ -280,14 +280,14 @@ func TestACallThatWaitsDoesNotRunWithoutItsToken(t *testing.T) {
 	<-in.began
 	var waited string
 	work.Go(func() {
-		_, waited = in.ask(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:single", "arguments": toolroom.Args{"command": "wait"}})
+		_, waited = in.request(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:single", "arguments": toolroom.Args{"command": "wait"}})
 	})
 	for deadline := time.Now().Add(30 * time.Second); in.room.Parts().Runner.Running() < 2; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the second call does not wait")
 		}
 	}
-	_, again := in.ask(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:flaky", "arguments": toolroom.Args{"command": ""}})
+	_, again := in.request(t, in.token, "/api/v1/call", toolroom.Args{"tool": "notes:flaky", "arguments": toolroom.Args{"command": ""}})
 	wantEnd(t, again, "was revoked")
 	if attempts != 1 {
 		t.Errorf("the tool was tried %d times", attempts)
