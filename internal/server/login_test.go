@@ -112,6 +112,9 @@ func TestAPersonSignsInWithATokenAndOut(t *testing.T) {
 	if status, text := visit(t, c, "GET", s.URL, ""); status != 401 || !strings.Contains(text, "Sign in to Toolroom") {
 		t.Fatalf("the page without a session: %d %s", status, text)
 	}
+	if status, text := visit(t, c, "GET", s.URL+"/docs", ""); status != 401 || !strings.Contains(text, "Sign in to Toolroom") {
+		t.Errorf("the description of the API without a session: %d %s", status, text)
+	}
 	if status, text := visit(t, http.DefaultClient, "GET", s.URL, "", "Accept", "*/*"); status != 401 || !strings.Contains(text, "unauthenticated") {
 		t.Errorf("a program without a token: %d %s", status, text)
 	}
@@ -124,6 +127,9 @@ func TestAPersonSignsInWithATokenAndOut(t *testing.T) {
 	}
 	if status, text := visit(t, c, "GET", s.URL+"/api/v1/tools?limit=1", ""); status != 200 {
 		t.Errorf("the API with the session: %d %s", status, text)
+	}
+	if status, text := visit(t, c, "GET", s.URL+"/docs", ""); status != 200 || !strings.Contains(text, "POST /api/v1/tokens") {
+		t.Errorf("the description of the API, which the page links to: %d %s", status, text)
 	}
 	if status, _ := visit(t, c, "POST", s.URL+"/mcp", "{}"); status != 401 {
 		t.Errorf("MCP with the session of a page: %d", status)

@@ -232,10 +232,10 @@ func (o *Options) caller(r *http.Request) (who toolroom.Identity, session bool, 
 	return who, session, nil
 }
 
-// asksForPage reports whether a browser requests the page. It does not use the Sec-Fetch
-// headers, because browsers do not send them over plain HTTP.
+// asksForPage reports whether a browser requests a page that a person may sign in to. It does
+// not use the Sec-Fetch headers, because browsers do not send them over plain HTTP.
 func asksForPage(r *http.Request) bool {
-	return r.URL.Path == "/" && r.Method == http.MethodGet && r.Header.Get("Authorization") == "" &&
+	return (r.URL.Path == "/" || r.URL.Path == "/docs") && r.Method == http.MethodGet && r.Header.Get("Authorization") == "" &&
 		strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 

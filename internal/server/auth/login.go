@@ -106,10 +106,10 @@ const (
 	maxForm = 16 << 10
 )
 
-// Identity returns the person that a request's cookie identifies. It is only for the page
-// and the API that the page uses.
+// Identity returns the person that a request's cookie identifies. It is only for the page,
+// the API that the page uses, and the description of the API, which the page links to.
 func (l *Login) Identity(r *http.Request) (toolroom.Identity, bool) {
-	if !(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/api/")) {
+	if !(r.URL.Path == "/" || r.URL.Path == "/docs" || strings.HasPrefix(r.URL.Path, "/api/")) {
 		return toolroom.Identity{}, false
 	}
 	s, ok := l.session(r)
