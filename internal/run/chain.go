@@ -50,10 +50,9 @@ func (r *Runner) checkSteps(ctx context.Context, as toolroom.Call, steps []toolr
 		if i == 0 || step.If != "" || step.ContinueOnError {
 			continue
 		}
-		request := callOfStep(as, step)
-		entry, err := r.Find(ctx, &request)
+		found, err := r.begin(ctx, callOfStep(as, step)).resolve()
 		if err == nil && !step.UsePrevious && len(step.Map) == 0 {
-			err = (&resolvedCall{call: &call{runner: r, request: request, tool: entry.ID}, entry: entry}).validateInput()
+			err = found.validateInput()
 		}
 		if err != nil {
 			return i, err

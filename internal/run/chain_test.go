@@ -136,6 +136,30 @@ func TestAChainChecksItsStepsBeforeTheFirstRuns(t *testing.T) {
 	}
 }
 
+// A tool's own chain names neither caller nor environment: it has those of the tool's call.
+func TestAToolsChainIsCheckedAsItsStepsAreCalled(t *testing.T) {
+	t.Parallel()
+	b := chainBench(t)
+	b.add(tool("released:it"), value(`1`))
+	served, err := b.Lookup(&toolroom.Call{Tool: "released:it"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Releases = versions{served}
+	b.add(tool("outer:it"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
+		r := b.Chain(ctx, toolroom.Call{}, []toolroom.Step{{Tool: "make:list"}, {Tool: "released:it"}})
+		if r.Error != nil {
+			return nil, r.Error
+		}
+		return &source.Output{Value: r.Value}, nil
+	})
+	for environment, works := range map[string]bool{"test": true, "prod": false} {
+		if r := b.Run(t.Context(), toolroom.Call{Tool: "outer:it", Environment: environment}); (r.Error == nil) != works {
+			t.Errorf("in %s: %v", environment, r.Error)
+		}
+	}
+}
+
 func TestExpressionsOfAChainAreBounded(t *testing.T) {
 	t.Parallel()
 	second := func(s toolroom.Step) []toolroom.Step {
