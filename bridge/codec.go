@@ -196,7 +196,7 @@ func (d *decoder) value(depth int) (Value, error) {
 		}
 		return -1 - int64(n), nil
 	case majorBytes:
-		raw, err := d.take(n)
+		raw, err := d.next(n)
 		return append([]byte{}, raw...), err
 	case majorText:
 		return d.text(n)
@@ -210,7 +210,7 @@ func (d *decoder) value(depth int) (Value, error) {
 
 // head reads a type and its argument, in the shortest form or a longer one.
 func (d *decoder) head() (major byte, n uint64, err error) {
-	first, err := d.take(1)
+	first, err := d.next(1)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -221,14 +221,14 @@ func (d *decoder) head() (major byte, n uint64, err error) {
 	if info > 27 {
 		return 0, 0, fmt.Errorf("indefinite or reserved length 0x%02x", first[0])
 	}
-	raw, err := d.take(1 << (info - 24))
+	raw, err := d.next(1 << (info - 24))
 	for _, c := range raw {
 		n = n<<8 | uint64(c)
 	}
 	return major, n, err
 }
 
-func (d *decoder) take(n uint64) ([]byte, error) {
+func (d *decoder) next(n uint64) ([]byte, error) {
 	if n > uint64(len(d.data)-d.pos) {
 		return nil, fmt.Errorf("%d bytes are announced and %d are there", n, len(d.data)-d.pos)
 	}
@@ -238,7 +238,7 @@ func (d *decoder) take(n uint64) ([]byte, error) {
 }
 
 func (d *decoder) text(n uint64) (string, error) {
-	raw, err := d.take(n)
+	raw, err := d.next(n)
 	if err != nil {
 		return "", err
 	}
@@ -344,19 +344,19 @@ func (d *decoder) simple() (Value, error) {
 	case simpleNull, simpleUndef:
 		return nil, nil
 	case float16:
-		raw, err := d.take(2)
+		raw, err := d.next(2)
 		if err != nil {
 			return nil, err
 		}
 		return halfFloat(binary.BigEndian.Uint16(raw)), nil
 	case float32bits:
-		raw, err := d.take(4)
+		raw, err := d.next(4)
 		if err != nil {
 			return nil, err
 		}
 		return float64(math.Float32frombits(binary.BigEndian.Uint32(raw))), nil
 	case float64bits:
-		raw, err := d.take(8)
+		raw, err := d.next(8)
 		if err != nil {
 			return nil, err
 		}

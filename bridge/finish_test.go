@@ -14,16 +14,16 @@ func TestWhatAProgramSentLastArrivesAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	for name, ended := range map[string]bool{"it ended its stream": true, "it did not": false} {
 		lines := NewLines(func(uint64, Map) error { return nil })
-		line, err := lines.take(Frame{ID: 1, Body: Map{{"to", StdioAddress}}})
+		line, err := lines.handleFrame(Frame{ID: 1, Body: Map{{"to", StdioAddress}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		sent := bytes.Repeat([]byte("x"), lineWindow)
-		if err := lines.Take(Frame{ID: 1, Body: Map{{"data", sent}}}); err != nil {
+		if err := lines.Handle(Frame{ID: 1, Body: Map{{"data", sent}}}); err != nil {
 			t.Fatal(err)
 		}
 		if ended {
-			if err := lines.Take(Frame{ID: 1, Body: Map{{"end", true}}}); err != nil {
+			if err := lines.Handle(Frame{ID: 1, Body: Map{{"end", true}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -31,7 +31,7 @@ func TestWhatAProgramSentLastArrivesAfterItsEnd(t *testing.T) {
 		carried := make(chan struct{})
 		go func() {
 			defer close(carried)
-			line.Carry(conn, conn)
+			line.Relay(conn, conn)
 		}()
 		lines.finish()
 		if !ended {

@@ -74,7 +74,7 @@ const maxToken = 64
 // one, the peer cannot be trusted with another frame.
 var ErrProtocol = errors.New("the bridge protocol was violated")
 
-func broken(format string, args ...any) error {
+func protocolError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrProtocol, fmt.Sprintf(format, args...))
 }
 
@@ -99,13 +99,13 @@ func (w *Wire) Read() (Frame, int, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(w.in, head[:]); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return Frame{}, 0, broken("the stream ends within a frame's length")
+			return Frame{}, 0, protocolError("the stream ends within a frame's length")
 		}
 		return Frame{}, 0, err
 	}
 	size := int(binary.BigEndian.Uint32(head[:]))
 	if size > MaxFrame {
-		return Frame{}, 0, broken("a frame has %d bytes, more than the limit of %d", size, MaxFrame)
+		return Frame{}, 0, protocolError("a frame has %d bytes, more than the limit of %d", size, MaxFrame)
 	}
 	// A guest may announce much and send little, so the buffer grows with the data received.
 	data, err := readAll(w.in, size)
@@ -123,7 +123,7 @@ func readAll(r io.Reader, size int) ([]byte, error) {
 		n := min(size-len(data), max(step, len(data)))
 		data = append(data, make([]byte, n)...)
 		if _, err := io.ReadFull(r, data[len(data)-n:]); err != nil {
-			return nil, broken("the stream ends within a frame")
+			return nil, protocolError("the stream ends within a frame")
 		}
 	}
 	return data, nil
@@ -133,34 +133,34 @@ func (w *Wire) decodeFrame(data []byte) (Frame, error) {
 	d := decoder{data: data}
 	major, n, err := d.head()
 	if err != nil || major != majorArray || n != 4 {
-		return Frame{}, broken("a frame must be an array of four")
+		return Frame{}, protocolError("a frame must be an array of four")
 	}
 	var f Frame
 	major, n, err = d.head()
 	if err != nil || major != majorUint || n > math.MaxUint8 {
-		return Frame{}, broken("a frame must begin with its kind")
+		return Frame{}, protocolError("a frame must begin with its kind")
 	}
 	f.Kind = Kind(n)
 	if major, f.ID, err = d.head(); err != nil || major != majorUint {
-		return Frame{}, broken("a frame's id must be an unsigned integer")
+		return Frame{}, protocolError("a frame's id must be an unsigned integer")
 	}
 	if major, n, err = d.head(); err != nil || major != majorBytes || n > maxToken {
-		return Frame{}, broken("a frame's token must be at most %d bytes", maxToken)
+		return Frame{}, protocolError("a frame's token must be at most %d bytes", maxToken)
 	}
-	if f.Token, err = d.take(n); err != nil {
-		return Frame{}, broken("%v", err)
+	if f.Token, err = d.next(n); err != nil {
+		return Frame{}, protocolError("%v", err)
 	}
 	// What a stranger sends is not worth the memory of its body.
 	if token := w.token.Load(); token != nil && subtle.ConstantTimeCompare(f.Token, *token) != 1 {
-		return Frame{}, broken("a %s frame with the token of another run", f.Kind)
+		return Frame{}, protocolError("a %s frame with the token of another run", f.Kind)
 	}
 	body, err := d.value(0)
 	if err != nil {
-		return Frame{}, broken("byte %d of a %s frame: %v", d.pos, f.Kind, err)
+		return Frame{}, protocolError("byte %d of a %s frame: %v", d.pos, f.Kind, err)
 	}
 	f.Body, _ = body.(Map)
 	if f.Body == nil || d.pos != len(data) {
-		return Frame{}, broken("a frame must end with its body, a map")
+		return Frame{}, protocolError("a frame must end with its body, a map")
 	}
 	return f, nil
 }

@@ -59,7 +59,7 @@ func (g *Guest) read() {
 	for {
 		f, _, err := g.wire.Read()
 		if err == nil && f.Kind == Refuse {
-			err = broken("the server refused this guest: %s", f.Body.Text("reason"))
+			err = protocolError("the server refused this guest: %s", f.Body.Text("reason"))
 		}
 		if err != nil {
 			g.end(err)
@@ -74,7 +74,7 @@ func (g *Guest) read() {
 		job := g.job
 		g.mu.Unlock()
 		if job != nil {
-			job.take(f)
+			job.handle(f)
 		}
 	}
 }
@@ -119,7 +119,7 @@ type Job struct {
 // Context returns a context that ends when the server cancels the run or the run ends.
 func (j *Job) Context() context.Context { return j.ctx }
 
-func (j *Job) take(f Frame) {
+func (j *Job) handle(f Frame) {
 	switch f.Kind {
 	case Cancel:
 		j.cancel(fmt.Errorf("cancelled: %s", f.Body.Text("reason")))
@@ -142,7 +142,7 @@ func (j *Job) Ask(ctx context.Context, kind Kind, body Map) (Value, error) {
 	j.mu.Lock()
 	j.waiting[id] = answer
 	j.mu.Unlock()
-	if err := j.Tell(kind, id, body); err != nil {
+	if err := j.Send(kind, id, body); err != nil {
 		return nil, err
 	}
 	select {
@@ -158,19 +158,19 @@ func (j *Job) Ask(ctx context.Context, kind Kind, body Map) (Value, error) {
 	}
 }
 
-// Tell sends a frame of this run. The id is 0 unless the frame is a request.
-func (j *Job) Tell(kind Kind, id uint64, body Map) error {
+// Send sends a frame of this run. The id is 0 unless the frame is a request.
+func (j *Job) Send(kind Kind, id uint64, body Map) error {
 	return j.guest.wire.Write(Frame{Kind: kind, ID: id, Token: j.token, Body: body})
 }
 
 // Call calls a tool.
 func (j *Job) Call(ctx context.Context, tool string, arguments Map) (Value, error) {
-	return j.Ask(ctx, Call, Map{{"tool", tool}, {"arguments", orEmpty(arguments)}})
+	return j.Ask(ctx, Call, Map{{"tool", tool}, {"arguments", orEmptyMap(arguments)}})
 }
 
 // Print sends text that the program wrote to stdout or stderr.
 func (j *Job) Print(stream, text string) error {
-	return j.Tell(Print, 0, Map{{"stream", stream}, {"text", text}})
+	return j.Send(Print, 0, Map{{"stream", stream}, {"text", text}})
 }
 
 // End is the content of the last frame of a run.
@@ -189,7 +189,7 @@ func (j *Job) End(e End) error {
 	defer j.cancel(errors.New("the run has ended"))
 	tail := Map{{"state", e.State}, {"exit", int64(e.Exit)}, {"usage", Map{{"cpu", e.CPU}, {"memory", e.Memory}}}}
 	if e.Failure == nil {
-		err := j.Tell(Done, 0, append(Map{{"value", e.Value}}, tail...))
+		err := j.Send(Done, 0, append(Map{{"value", e.Value}}, tail...))
 		var large *TooLargeError
 		if err == nil || errors.Is(err, io.ErrClosedPipe) {
 			return err
@@ -199,5 +199,5 @@ func (j *Job) End(e End) error {
 			e.Failure.Message = fmt.Sprintf("the returned value has %d bytes, more than the limit of %d", large.Size, large.Limit)
 		}
 	}
-	return j.Tell(Failed, 0, append(FailureBody(e.Failure), tail...))
+	return j.Send(Failed, 0, append(FailureBody(e.Failure), tail...))
 }

@@ -29,14 +29,14 @@ type Lines struct {
 	lines   map[uint64]*Line
 	last    uint64
 	ended   bool
-	over    chan struct{}  // closed when ended is set
+	done    chan struct{}  // closed when ended is set
 	sending sync.WaitGroup // grows only while ended is false
 }
 
 // NewLines returns the lines of one run, without any. It uses send to send a
 // frame of the side's own kind; send may block.
 func NewLines(send func(id uint64, body Map) error) *Lines {
-	return &Lines{send: send, lines: map[uint64]*Line{}, over: make(chan struct{})}
+	return &Lines{send: send, lines: map[uint64]*Line{}, done: make(chan struct{})}
 }
 
 // write sends a frame, unless the run has ended.
@@ -60,13 +60,13 @@ func (l *Lines) Open(ctx context.Context, address string) (*Line, error) {
 	line := l.add(l.last)
 	l.mu.Unlock()
 	if err := l.write(line.id, Map{{"to", address}}); err != nil {
-		line.drop()
+		line.remove()
 		return nil, err
 	}
 	select {
 	case err := <-line.answer:
 		if err != nil {
-			line.drop()
+			line.remove()
 			return nil, err
 		}
 		return line, nil
@@ -78,24 +78,24 @@ func (l *Lines) Open(ctx context.Context, address string) (*Line, error) {
 
 // add adds a line; the caller must hold mu.
 func (l *Lines) add(id uint64) *Line {
-	line := &Line{all: l, id: id, room: lineWindow, answer: make(chan error, 1), done: make(chan struct{})}
+	line := &Line{lines: l, id: id, sendWindow: lineWindow, answer: make(chan error, 1), done: make(chan struct{})}
 	line.changed.L = &line.mu
 	l.lines[id] = line
 	if l.ended {
-		line.shut()
+		line.markClosed()
 	}
 	return line
 }
 
-// take handles a frame of the other side, which may open a line. An error is a
+// handleFrame handles a frame of the other side, which may open a line. An error is a
 // breach of the protocol.
-func (l *Lines) take(f Frame) (opened *Line, err error) {
+func (l *Lines) handleFrame(f Frame) (opened *Line, err error) {
 	l.mu.Lock()
 	line := l.lines[f.ID]
 	if to := f.Body.Text("to"); to != "" {
 		defer l.mu.Unlock()
 		if line != nil || len(l.lines) >= 2*maxLines {
-			return nil, broken("the line %d is open already, or one of too many", f.ID)
+			return nil, protocolError("the line %d is open already, or one of too many", f.ID)
 		}
 		return l.add(f.ID), nil
 	}
@@ -103,7 +103,7 @@ func (l *Lines) take(f Frame) (opened *Line, err error) {
 	if line == nil {
 		return nil, nil // it was closed while the frame was under way
 	}
-	return nil, line.take(f.Body)
+	return nil, line.handle(f.Body)
 }
 
 // count returns the number of lines.
@@ -113,9 +113,9 @@ func (l *Lines) count() int {
 	return len(l.lines)
 }
 
-// Take handles a frame of kind [In]. An error is a breach of the protocol.
-func (l *Lines) Take(f Frame) error {
-	_, err := l.take(f)
+// Handle handles a frame of kind [In]. An error is a breach of the protocol.
+func (l *Lines) Handle(f Frame) error {
+	_, err := l.handleFrame(f)
 	return err
 }
 
@@ -123,78 +123,78 @@ func (l *Lines) Take(f Frame) error {
 func (l *Lines) Close() { l.end(false) }
 
 // finish is Close for a run that ended well: lines whose other side has ended its stream
-// first deliver what they have received, for at most [unread].
+// first deliver what they have received, for at most [answerTimeout].
 func (l *Lines) finish() { l.end(true) }
 
 func (l *Lines) end(finish bool) {
 	l.mu.Lock()
 	if !l.ended {
 		l.ended = true
-		close(l.over)
+		close(l.done)
 	}
 	all := l.lines
 	l.lines = map[uint64]*Line{}
 	l.mu.Unlock()
 	for _, line := range all {
-		if finish && line.isWhole() {
-			time.AfterFunc(unread, line.shut)
+		if finish && line.hasReadEnded() {
+			time.AfterFunc(answerTimeout, line.markClosed)
 		} else {
-			line.shut()
+			line.markClosed()
 		}
 	}
 }
 
 // Line is one connection. It is safe to read and write at the same time.
 type Line struct {
-	all    *Lines
+	lines  *Lines
 	id     uint64
 	answer chan error
 
-	mu      sync.Mutex
-	changed sync.Cond
-	in      []byte // received, not yet read
-	read    int    // bytes read that the other side has not been notified of
-	room    int    // bytes that may be sent
-	whole   bool   // no more will come
-	said    bool   // no more will be sent
-	closed  bool
-	done    chan struct{} // closed with the line
+	mu         sync.Mutex
+	changed    sync.Cond
+	in         []byte // received, not yet read
+	read       int    // bytes read that the other side has not been notified of
+	sendWindow int    // bytes that may be sent
+	readEnded  bool   // the other side has ended its stream
+	writeEnded bool   // this side has ended its stream
+	closed     bool
+	done       chan struct{} // closed with the line
 }
 
-func (l *Line) take(b Map) error {
+func (l *Line) handle(b Map) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.changed.Broadcast()
 	switch data := bytesAt(b, "data"); {
 	case len(data) > 0:
-		if len(l.in)+len(data) > lineWindow || l.whole {
-			return broken("a line carries more than its window allows")
+		if len(l.in)+len(data) > lineWindow || l.readEnded {
+			return protocolError("a line carries more than its window allows")
 		}
 		l.in = append(l.in, data...)
 	case b.Int("taken") > 0:
 		taken := b.Int("taken")
-		if taken > int64(lineWindow-l.room) {
-			return broken("more bytes of a line are acknowledged than were sent")
+		if taken > int64(lineWindow-l.sendWindow) {
+			return protocolError("more bytes of a line are acknowledged than were sent")
 		}
-		l.room += int(taken)
+		l.sendWindow += int(taken)
 	case b.Get("end") == true:
-		l.whole = true
+		l.readEnded = true
 	case b.Get("open") == true:
 		l.reply(nil)
 	case b.Get("error") != nil:
 		failed, _ := b.Get("error").(Map)
 		l.reply(readError(failed))
 	default:
-		l.end()
+		l.markClosedLocked()
 	}
 	return nil
 }
 
-// isWhole reports whether the other side has ended its stream.
-func (l *Line) isWhole() bool {
+// hasReadEnded reports whether the other side has ended its stream.
+func (l *Line) hasReadEnded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.whole
+	return l.readEnded
 }
 
 // reply ends the wait in Open; only the first reply counts.
@@ -208,26 +208,26 @@ func (l *Line) reply(err error) {
 // Read reads bytes that the other side has sent.
 func (l *Line) Read(p []byte) (int, error) {
 	l.mu.Lock()
-	for len(l.in) == 0 && !l.whole && !l.closed {
+	for len(l.in) == 0 && !l.readEnded && !l.closed {
 		l.changed.Wait()
 	}
 	n := copy(p, l.in)
 	l.in = l.in[n:]
-	whole := l.whole
+	ended := l.readEnded
 	l.read += n
-	tell := 0
+	ack := 0
 	if l.read >= lineWindow/4 && !l.closed {
-		tell, l.read = l.read, 0
+		ack, l.read = l.read, 0
 	}
 	l.mu.Unlock()
 	switch {
-	case n == 0 && whole:
+	case n == 0 && ended:
 		return 0, io.EOF
 	case n == 0 && len(p) > 0:
 		return 0, io.ErrClosedPipe
 	}
-	if tell > 0 {
-		_ = l.all.write(l.id, Map{{"taken", int64(tell)}}) // if the bridge has ended, so has the line
+	if ack > 0 {
+		_ = l.lines.write(l.id, Map{{"taken", int64(ack)}}) // if the bridge has ended, so has the line
 	}
 	return n, nil
 }
@@ -236,17 +236,17 @@ func (l *Line) Read(p []byte) (int, error) {
 func (l *Line) Write(p []byte) (sent int, err error) {
 	for len(p) > 0 {
 		l.mu.Lock()
-		for l.room == 0 && !l.closed {
+		for l.sendWindow == 0 && !l.closed {
 			l.changed.Wait()
 		}
-		n := min(len(p), l.room, lineChunk)
-		l.room -= n
+		n := min(len(p), l.sendWindow, lineChunk)
+		l.sendWindow -= n
 		closed := l.closed
 		l.mu.Unlock()
 		if closed {
 			return sent, io.ErrClosedPipe
 		}
-		if err := l.all.write(l.id, Map{{"data", p[:n]}}); err != nil {
+		if err := l.lines.write(l.id, Map{{"data", p[:n]}}); err != nil {
 			return sent, err
 		}
 		sent, p = sent+n, p[n:]
@@ -257,43 +257,44 @@ func (l *Line) Write(p []byte) (sent int, err error) {
 // CloseWrite notifies the other side that no more bytes will come.
 func (l *Line) CloseWrite() error {
 	l.mu.Lock()
-	l.said = true
+	l.writeEnded = true
 	l.mu.Unlock()
-	return l.all.write(l.id, Map{{"end", true}})
+	return l.lines.write(l.id, Map{{"end", true}})
 }
 
 // Close closes the line. If either side has not ended its stream, Close notifies
 // the other side, which then loses the bytes that it has not read.
 func (l *Line) Close() error {
 	l.mu.Lock()
-	complete := l.said && l.whole
+	complete := l.writeEnded && l.readEnded
 	l.mu.Unlock()
-	if !l.drop() || complete {
+	if !l.remove() || complete {
 		return nil
 	}
-	return l.all.write(l.id, Map{{"close", true}})
+	return l.lines.write(l.id, Map{{"close", true}})
 }
 
-// drop removes the line, and reports whether it was there.
-func (l *Line) drop() bool {
-	l.all.mu.Lock()
-	was := l.all.lines[l.id] == l
+// remove removes the line, and reports whether it was there.
+func (l *Line) remove() bool {
+	l.lines.mu.Lock()
+	was := l.lines.lines[l.id] == l
 	if was {
-		delete(l.all.lines, l.id)
+		delete(l.lines.lines, l.id)
 	}
-	l.all.mu.Unlock()
-	l.shut()
+	l.lines.mu.Unlock()
+	l.markClosed()
 	return was
 }
 
-func (l *Line) shut() {
+// markClosed marks the line as closed.
+func (l *Line) markClosed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.end()
+	l.markClosedLocked()
 }
 
-// end marks the line as closed; the caller must hold mu.
-func (l *Line) end() {
+// markClosedLocked is markClosed for callers that hold mu.
+func (l *Line) markClosedLocked() {
 	if l.closed {
 		return
 	}
@@ -303,17 +304,17 @@ func (l *Line) end() {
 	l.reply(io.ErrClosedPipe)
 }
 
-// Carry copies bytes between a line and a connection, which it reads through
-// near, until both directions have ended, and then closes both.
-func (l *Line) Carry(near io.Reader, conn io.WriteCloser) {
+// Relay copies bytes in both directions between a line and conn, until both directions have
+// ended, and then closes both. It reads conn through near.
+func (l *Line) Relay(near io.Reader, conn io.WriteCloser) {
 	defer l.Close()
 	go func() {
 		<-l.done
 		conn.Close() // which unblocks its readers and writers
 	}()
-	said := make(chan struct{})
+	sent := make(chan struct{}) // closed when near has been copied
 	go func() {
-		defer close(said)
+		defer close(sent)
 		if _, err := io.Copy(l, near); err != nil {
 			l.Close() // the connection broke
 			return
@@ -325,24 +326,24 @@ func (l *Line) Carry(near io.Reader, conn io.WriteCloser) {
 	}
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		select {
-		case <-said:
-		case <-l.all.over: // nobody is there any more to whom conn could say something
+		case <-sent:
+		case <-l.lines.done: // the run is over, so nobody reads what conn sends
 		}
 	}
 }
 
-// accept notifies the guest that it is connected, and copies bytes until both sides end.
+// accept tells the guest that it is connected, and copies bytes until both sides have ended.
 func (l *Line) accept(far net.Conn) {
-	if err := l.all.write(l.id, Map{{"open", true}}); err != nil {
+	if err := l.lines.write(l.id, Map{{"open", true}}); err != nil {
 		far.Close()
-		l.drop()
+		l.remove()
 		return
 	}
-	l.Carry(far, far)
+	l.Relay(far, far)
 }
 
-// refuse notifies the guest why the connection was refused.
+// refuse tells the guest why the connection was refused.
 func (l *Line) refuse(err error) {
-	_ = l.all.write(l.id, Map{{"error", errorBody(toolroom.AsError(err))}})
-	l.drop() // only now, so that refusals that the guest has not read count too
+	_ = l.lines.write(l.id, Map{{"error", errorBody(toolroom.AsError(err))}})
+	l.remove() // only now, so that refusals that the guest has not read count as lines, too
 }

@@ -52,7 +52,7 @@ func connected(t *testing.T, dial func(context.Context, string) (net.Conn, error
 				if err != nil {
 					return
 				}
-				if err := lines.Take(f); err != nil {
+				if err := lines.Handle(f); err != nil {
 					t.Error(err)
 				}
 			}

@@ -21,18 +21,18 @@ func (p Program) body(version int) Map {
 		{"name", p.Name},
 		{"source", p.Source},
 		{"module", p.Module},
-		{"command", texts(p.Command)},
-		{"env", texts(p.Env)},
+		{"command", stringValues(p.Command)},
+		{"env", stringValues(p.Env)},
 		{"stdin", p.Stdin},
 		{"attached", p.Attached},
 		{"rows", int64(p.Rows)},
 		{"columns", int64(p.Columns)},
 		{"dir", p.Dir},
-		{"files", orEmpty(p.Files)},
-		{"inputs", orEmpty(p.Inputs)},
+		{"files", orEmptyMap(p.Files)},
+		{"inputs", orEmptyMap(p.Inputs)},
 		{"tools", tools},
-		{"withheld", orEmpty(p.Withheld)},
-		{"unknown", orEmpty(p.Unknown)},
+		{"withheld", orEmptyMap(p.Withheld)},
+		{"unknown", orEmptyMap(p.Unknown)},
 		{"session", p.Session},
 		{"state", p.State},
 		{"seed", p.Seed},
@@ -52,19 +52,19 @@ func (p Program) body(version int) Map {
 func (t Tool) body() Map {
 	globals := make([]Value, len(t.Globals))
 	for i, path := range t.Globals {
-		globals[i] = texts(path)
+		globals[i] = stringValues(path)
 	}
 	parameters := make([]Value, len(t.Parameters))
 	for i, p := range t.Parameters {
 		parameter := Map{{"name", p.Name}, {"type", p.Type}, {"required", p.Required}}
 		if len(p.Values) > 0 {
-			parameter = append(parameter, Member{"values", texts(p.Values)})
+			parameter = append(parameter, Member{"values", stringValues(p.Values)})
 		}
 		parameters[i] = parameter
 	}
 	return Map{
 		{"id", t.ID},
-		{"path", texts(t.Path)},
+		{"path", stringValues(t.Path)},
 		{"globals", globals},
 		{"kind", t.Kind},
 		{"parameters", parameters},
@@ -81,8 +81,8 @@ func ReadProgram(m Map) Program {
 		Name:     m.Text("name"),
 		Source:   m.Text("source"),
 		Module:   bytesAt(m, "module"),
-		Command:  textsAt(m, "command"),
-		Env:      textsAt(m, "env"),
+		Command:  stringsAt(m, "command"),
+		Env:      stringsAt(m, "env"),
 		Stdin:    bytesAt(m, "stdin"),
 		Attached: m.Get("attached") == true,
 		Rows:     int(m.Int("rows")),
@@ -111,17 +111,17 @@ func ReadProgram(m Map) Program {
 }
 
 func readTool(m Map) Tool {
-	t := Tool{ID: m.Text("id"), Path: textsAt(m, "path"), Kind: m.Text("kind"), Doc: m.Text("doc")}
+	t := Tool{ID: m.Text("id"), Path: stringsAt(m, "path"), Kind: m.Text("kind"), Doc: m.Text("doc")}
 	t.Open, _ = m.Get("open").(bool)
 	globals, _ := m.Get("globals").([]Value)
 	for _, path := range globals {
-		t.Globals = append(t.Globals, readTexts(path))
+		t.Globals = append(t.Globals, readStrings(path))
 	}
 	parameters, _ := m.Get("parameters").([]Value)
 	for _, item := range parameters {
 		if p, ok := item.(Map); ok {
 			required, _ := p.Get("required").(bool)
-			t.Parameters = append(t.Parameters, Parameter{Name: p.Text("name"), Type: p.Text("type"), Required: required, Values: textsAt(p, "values")})
+			t.Parameters = append(t.Parameters, Parameter{Name: p.Text("name"), Type: p.Text("type"), Required: required, Values: stringsAt(p, "values")})
 		}
 	}
 	return t
@@ -155,13 +155,13 @@ const (
 func readFailure(m Map) *Failure {
 	f := &Failure{
 		Kind:    FailureKind(m.Text("kind")),
-		Type:    cut(m.Text("type"), 256),
-		Message: cut(m.Text("message"), maxMessage),
-		File:    cut(m.Text("file"), 256),
+		Type:    truncate(m.Text("type"), 256),
+		Message: truncate(m.Text("message"), maxMessage),
+		File:    truncate(m.Text("file"), 256),
 		Line:    int(m.Int("line")),
 		Column:  int(m.Int("column")),
-		Trace:   cut(m.Text("trace"), maxTrace),
-		Limit:   cut(m.Text("limit"), 64),
+		Trace:   truncate(m.Text("trace"), maxTrace),
+		Limit:   truncate(m.Text("limit"), 64),
 	}
 	switch f.Kind {
 	case FailProgram, FailSyntax, FailCheck, FailValue, FailLimit, FailUnsupported, FailCancelled:
@@ -174,7 +174,7 @@ func readFailure(m Map) *Failure {
 	return f
 }
 
-func cut(s string, limit int) string {
+func truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
@@ -206,11 +206,11 @@ func errorBody(e *toolroom.Error) Map {
 
 func readError(m Map) *toolroom.Error {
 	e := &toolroom.Error{
-		Code:    toolroom.Code(cut(m.Text("code"), 64)),
-		Phase:   toolroom.Phase(cut(m.Text("phase"), 64)),
-		Tool:    cut(m.Text("tool"), 300),
-		Message: cut(m.Text("message"), maxMessage),
-		Hint:    cut(m.Text("hint"), maxMessage),
+		Code:    toolroom.Code(truncate(m.Text("code"), 64)),
+		Phase:   toolroom.Phase(truncate(m.Text("phase"), 64)),
+		Tool:    truncate(m.Text("tool"), 300),
+		Message: truncate(m.Text("message"), maxMessage),
+		Hint:    truncate(m.Text("hint"), maxMessage),
 	}
 	e.Retryable, _ = m.Get("retryable").(bool)
 	if details, ok := m.Get("details").(Map); ok {
@@ -221,14 +221,14 @@ func readError(m Map) *toolroom.Error {
 	return e
 }
 
-func orEmpty(m Map) Map {
+func orEmptyMap(m Map) Map {
 	if m == nil {
 		return Map{}
 	}
 	return m
 }
 
-func texts(list []string) []Value {
+func stringValues(list []string) []Value {
 	values := make([]Value, len(list))
 	for i, s := range list {
 		values[i] = s
@@ -236,9 +236,9 @@ func texts(list []string) []Value {
 	return values
 }
 
-func textsAt(m Map, key string) []string { return readTexts(m.Get(key)) }
+func stringsAt(m Map, key string) []string { return readStrings(m.Get(key)) }
 
-func readTexts(v Value) []string {
+func readStrings(v Value) []string {
 	list, _ := v.([]Value)
 	var out []string
 	for _, item := range list {

@@ -103,9 +103,9 @@ type Parameter struct {
 	Values []string
 }
 
-// Misfit describes what is wrong with a text as an argument, as far as the tool
+// ArgumentProblem describes what is wrong with a text as an argument, as far as the tool
 // need not be called to know that. It returns "" if nothing is wrong.
-func (t *Tool) Misfit(name, text string) string {
+func (t *Tool) ArgumentProblem(name, text string) string {
 	for _, p := range t.Parameters {
 		if p.Name != name || len(p.Values) == 0 || slices.Contains(p.Values, text) {
 			continue
@@ -114,7 +114,7 @@ func (t *Tool) Misfit(name, text string) string {
 		for i, value := range p.Values {
 			quoted[i] = strconv.Quote(value)
 		}
-		return fmt.Sprintf("%s takes %s as %s, and gets %q", t.ID, strings.Join(quoted, " or "), name, cut(text, 100))
+		return fmt.Sprintf("%s takes %s as %s, and gets %q", t.ID, strings.Join(quoted, " or "), name, truncate(text, 100))
 	}
 	return ""
 }

@@ -135,7 +135,7 @@ func Accept(ctx context.Context, stream io.ReadWriteCloser, o Options) (*Conn, e
 		err = context.Cause(ctx) // the connection is closed, or will be
 	}
 	if err == nil {
-		err = c.greet(in.frame, o.Token)
+		err = c.checkHello(in.frame, o.Token)
 	}
 	if err != nil {
 		c.Close()
@@ -169,10 +169,10 @@ func (c *Conn) stayAlive() {
 	}
 }
 
-func (c *Conn) greet(f Frame, token []byte) error {
+func (c *Conn) checkHello(f Frame, token []byte) error {
 	refuse := func(reason string) error {
 		_ = c.wire.Write(Frame{Kind: Refuse, Body: Map{{"reason", reason}}}) // the connection is closed either way
-		return broken("%s", reason)
+		return protocolError("%s", reason)
 	}
 	if f.Kind != Hello {
 		return refuse(fmt.Sprintf("the guest sent %s instead of hello", f.Kind))
@@ -189,7 +189,7 @@ func (c *Conn) greet(f Frame, token []byte) error {
 	if c.version <= 0 {
 		return refuse(fmt.Sprintf("the server speaks version %d of the bridge, the guest %v", Version, versions))
 	}
-	c.guest = cut(f.Body.Text("guest"), 128)
+	c.guest = truncate(f.Body.Text("guest"), 128)
 	return nil
 }
 
@@ -264,9 +264,9 @@ var ErrNotBegun = errors.New("the guest did not take the program")
 // ErrGone means that the guest ended its stream before the run was over.
 var ErrGone = errors.New("the guest ended its stream before the run was over")
 
-// OverAsking is how many requests beyond its limit a guest may send, each
-// answered with budget_exceeded, before it counts as hostile.
-const OverAsking = 1000
+// MaxExcessRequests is how many requests beyond its limit a guest may send before it counts
+// as hostile. Each is answered with budget_exceeded.
+const MaxExcessRequests = 1000
 
 // Run runs one program. It returns when the guest has reported how the program
 // ended and none of its requests is still being answered. When ctx ends, Run
@@ -290,7 +290,7 @@ func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) 
 		defer r.writing.Add(-1)
 		return c.wire.Write(Frame{Kind: In, ID: id, Token: token, Body: body})
 	})
-	end := r.heed(ctx)
+	end := r.forwardCancel(ctx)
 	out, err := r.exchange(ctx, p)
 	if err == nil {
 		r.lines.finish()
@@ -306,22 +306,22 @@ func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) 
 	if err == nil && c.isClosed() && ctx.Err() != nil {
 		return nil, context.Cause(ctx) // it answered just as its time ran out
 	}
-	if (r.asked > 0 || r.dialer != nil) && !r.answered() && err == nil {
-		return nil, broken("the guest did not read the answers to its requests")
+	if (r.asked > 0 || r.dialer != nil) && !r.waitAnswered() && err == nil {
+		return nil, protocolError("the guest did not read the answers to its requests")
 	}
 	return out, err
 }
 
-// unread is how long an answer to a guest that has ended its run may take. It is
-// not a measure of the guest: the sender may have to wait for a processor.
-const unread = 2 * time.Second
+// answerTimeout bounds the time to send an answer to a guest that has ended its run. It is
+// long because the sender may have to wait for a processor.
+const answerTimeout = 2 * time.Second
 
-// answered waits until all requests have been answered and no frame of a line is
-// being sent. If the guest does not read one, answered closes the stream and
+// waitAnswered waits until all requests have been answered and no frame of a line is
+// being sent. If the guest does not read one, waitAnswered closes the stream and
 // returns false.
-func (r *run) answered() bool {
+func (r *run) waitAnswered() bool {
 	var stuck atomic.Bool
-	timer := time.AfterFunc(unread, func() {
+	timer := time.AfterFunc(answerTimeout, func() {
 		if r.writing.Load() > 0 {
 			stuck.Store(true)
 			r.conn.Close()
@@ -359,31 +359,31 @@ func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
 	}
 	for {
 		in, err := r.conn.next()
-		if r.received == 0 && !r.conn.alive && neverRead(err) {
+		if r.received == 0 && !r.conn.alive && closedUnread(err) {
 			err = fmt.Errorf("%w: %w", ErrNotBegun, err)
 		}
 		if err != nil {
 			return nil, cmp.Or(context.Cause(ctx), err)
 		}
-		if out, err := r.take(in); out != nil || err != nil {
+		if out, err := r.handle(in); out != nil || err != nil {
 			return out, err
 		}
 	}
 }
 
-// neverRead reports whether err, of the first read after the program was sent, means that the
+// closedUnread reports whether err, of the first read after the program was sent, means that the
 // other end closed its socket while data waited there, which can only be the program. Over a
 // network a connection is also reset by a machine that has started again, or by what is in
 // between, long after the program has begun.
-func neverRead(err error) bool {
+func closedUnread(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, syscall.ECONNRESET) && !(errors.As(err, &op) && strings.HasPrefix(op.Net, "tcp"))
 }
 
-// heed tells the guest to stop when ctx ends, and closes the connection if the
+// forwardCancel sends cancel to the guest when ctx ends, and closes the connection if the
 // guest does not stop in time. The caller must call end when the run is over;
 // after end returns, nothing more is sent for this run.
-func (r *run) heed(ctx context.Context) (end func()) {
+func (r *run) forwardCancel(ctx context.Context) (end func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
@@ -409,11 +409,11 @@ func (r *run) heed(ctx context.Context) (end func()) {
 	}
 }
 
-// take handles one frame; a non-nil result ends the run.
-func (r *run) take(in incoming) (*Outcome, error) {
+// handle handles one frame; a non-nil result ends the run.
+func (r *run) handle(in incoming) (*Outcome, error) {
 	f := in.frame
 	if subtle.ConstantTimeCompare(f.Token, r.token) != 1 {
-		return nil, broken("a %s frame with the token of another run", f.Kind)
+		return nil, protocolError("a %s frame with the token of another run", f.Kind)
 	}
 	if r.received += int64(in.size); r.received > r.limits.Bytes {
 		return nil, OverLimit("bytes", "the program sent more than %d bytes in all, to its tools and as output", r.limits.Bytes)
@@ -434,16 +434,16 @@ func (r *run) take(in incoming) (*Outcome, error) {
 		}
 		r.handler.Print(stream, text)
 	case Progress:
-		r.handler.Progress(float(f.Body.Get("done")), float(f.Body.Get("total")), cut(f.Body.Text("message"), maxMessage))
+		r.handler.Progress(float(f.Body.Get("done")), float(f.Body.Get("total")), truncate(f.Body.Text("message"), maxMessage))
 	case Log:
 		fields, _ := f.Body.Get("fields").(Map)
-		r.handler.Log(cut(f.Body.Text("level"), 16), cut(f.Body.Text("message"), maxMessage), fields)
+		r.handler.Log(truncate(f.Body.Text("level"), 16), truncate(f.Body.Text("message"), maxMessage), fields)
 	case Done:
 		return r.outcome(f.Body.Get("value"), nil, f.Body), nil
 	case Failed:
 		return r.outcome(nil, readFailure(f.Body), f.Body), nil
 	default:
-		return nil, broken("a guest does not send %s", f.Kind)
+		return nil, protocolError("a guest does not send %s", f.Kind)
 	}
 	return nil, nil
 }
@@ -451,9 +451,9 @@ func (r *run) take(in incoming) (*Outcome, error) {
 // line handles a frame of a line, and connects a new line.
 func (r *run) line(f Frame) error {
 	if r.dialer == nil {
-		return broken("the guest opened a connection, but none are allowed")
+		return protocolError("the guest opened a connection, but none are allowed")
 	}
-	line, err := r.lines.take(f)
+	line, err := r.lines.handleFrame(f)
 	if line == nil || err != nil {
 		return err
 	}
@@ -463,7 +463,7 @@ func (r *run) line(f Frame) error {
 			line.refuse(toolroom.Errorf(toolroom.CodeResourceLimit, "a program may have at most %d connections at once", maxLines))
 			return
 		}
-		far, err := r.dialer.Dial(r.ctx, cut(f.Body.Text("to"), maxAddress))
+		far, err := r.dialer.Dial(r.ctx, truncate(f.Body.Text("to"), maxAddress))
 		if err != nil {
 			line.refuse(err)
 			return
@@ -498,7 +498,7 @@ func (r *run) request(f Frame) error {
 		return *failed
 	}
 	r.asked++
-	if r.asked > r.limits.Calls+OverAsking {
+	if r.asked > r.limits.Calls+MaxExcessRequests {
 		return OverLimit("calls", "the program sent far more requests than its limit of %d calls", r.limits.Calls)
 	}
 	over := r.asked > r.limits.Calls
@@ -535,7 +535,7 @@ func (r *run) answer(f Frame) (Value, error) {
 	switch f.Kind {
 	case Call:
 		arguments, _ := b.Get("arguments").(Map)
-		return r.handler.Call(r.ctx, b.Text("tool"), orEmpty(arguments))
+		return r.handler.Call(r.ctx, b.Text("tool"), orEmptyMap(arguments))
 	case Chain:
 		steps, _ := b.Get("steps").([]Value)
 		return r.handler.Chain(r.ctx, steps)

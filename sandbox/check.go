@@ -81,10 +81,10 @@ func Check(driver string, p Probe, s Spec) error {
 		if _, held := p.Holds[limit]; reason == "" && held || limit == LimitWall { // the engine enforces the wall time
 			continue
 		}
-		if reason != "" && slices.Contains(s.Unasked, limit) {
+		if reason != "" && slices.Contains(s.Defaulted, limit) {
 			continue
 		}
-		if p.Partly[limit] != "" && slices.Contains(s.Unasked, limit) {
+		if p.Partly[limit] != "" && slices.Contains(s.Defaulted, limit) {
 			continue
 		}
 		reason = cmp.Or(reason, p.Lacks[limit])

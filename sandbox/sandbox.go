@@ -82,10 +82,10 @@ type Spec struct {
 	// profile: the guest sends connections over its stream to the server, which decides
 	// about them and makes them. If it is empty, the profile decides.
 	Egress []string
-	// Unasked are limits whose values are defaults, which the caller did not ask for. A
+	// Defaulted are the limits whose values are defaults and not requested by the caller. A
 	// driver that can enforce such a limit only partly starts the sandbox anyway, and
 	// says in Held which part it enforces.
-	Unasked []Limit
+	Defaulted []Limit
 	// BestEffort accepts a sandbox that cannot enforce all requested limits.
 	BestEffort bool
 }

@@ -181,9 +181,9 @@ type Request struct {
 	// not break: effects whose targets are patterns, as policy writes them. It holds
 	// those of which [Predictor.Enforces] has returned true.
 	Forbidden []toolroom.Effect
-	// Again means that the call may have begun before, in this or another process.
+	// MayHaveBegun means that the call may have begun before, in this or another process.
 	// It is set for [Sandboxed] sources only.
-	Again bool
+	MayHaveBegun bool
 	// Ask puts questions to the client that made the call. It is never nil.
 	Ask Asker
 	// Task turns the call into a task, or is nil. The source calls it, at most once,

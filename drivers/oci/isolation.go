@@ -41,7 +41,7 @@ const GVisorPartly = "cgroup, for threads that do not sleep, gVisor's own includ
 // CheckGVisor returns an error if a run under gVisor asks for a limit that gVisor does not
 // enforce. Defaults are enforced as far as that goes.
 func CheckGVisor(driver string, s sandbox.Spec) error {
-	if s.Limits.PIDs == 0 || s.BestEffort || slices.Contains(s.Unasked, sandbox.LimitPIDs) {
+	if s.Limits.PIDs == 0 || s.BestEffort || slices.Contains(s.Defaulted, sandbox.LimitPIDs) {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot enforce a limit of %d processes here: %s", driver, s.Limits.PIDs, GVisorPIDs).

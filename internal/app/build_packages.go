@@ -33,10 +33,10 @@ func (a *App) runBuild(ctx context.Context, b function.Build, out io.Writer) err
 			WithCLIHint("toolroom doctor shows what is missing and how to get it")
 	}
 	c := a.Config().Releases.Packages.BuildLimits
-	limits, unasked := config.Sandbox{Memory: c.Memory, Disk: c.Disk, PIDs: c.PIDs}.Limits()
+	limits, defaulted := config.Sandbox{Memory: c.Memory, Disk: c.Disk, PIDs: c.PIDs}.Limits()
 	job := engine.Job{
 		Run: "build", Owner: "functions", Layer: engine.Layer{Path: b.Layer},
-		Sandbox: sandbox.Spec{Profile: sandbox.Standard, Limits: limits, Unasked: unasked, Guest: a.o.Guest.Path, Args: a.o.Guest.Args},
+		Sandbox: sandbox.Spec{Profile: sandbox.Standard, Limits: limits, Defaulted: defaulted, Guest: a.o.Guest.Path, Args: a.o.Guest.Args},
 		Program: bridge.Program{
 			Language: "command", Name: b.Command[0], Command: b.Command, Attached: true, Env: b.Env,
 			Limits: bridge.Limits{Wall: max(c.Timeout.Milliseconds(), 1) /* 0 is none */, Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: limits.Memory},

@@ -37,7 +37,7 @@ func (c *commands) sandboxFor(runtime string) (*hosted.Engine, sandbox.Spec, err
 			WithHint("write another builtin.shell.runtime: %s", strings.Join(known, ", "))
 	}
 	return e, sandbox.Spec{
-		Profile: sandbox.Standard, Limits: c.limits, Unasked: c.defaultLimits, Image: c.image, Runtime: choice,
+		Profile: sandbox.Standard, Limits: c.limits, Defaulted: c.defaultLimits, Image: c.image, Runtime: choice,
 		Guest: c.app.o.Guest.Path, Args: c.app.o.Guest.Args,
 	}, nil
 }

@@ -435,7 +435,7 @@ func (a *App) newFunctionSource(spec *release.Spec, tool toolroom.Tool) (source.
 			}
 			f := program
 			f.Language, f.Code, f.Name, f.Lines, f.Given = p.Language, p.Source, p.Name, p.AuthorLines, p.Inputs
-			f.Place, f.Bundled = p.MapPosition, p.Bundled
+			f.MapPosition, f.Bundled = p.MapPosition, p.Bundled
 			f.Layer.Preload = append(f.Layer.Preload, p.Preload...)
 			f.Command, f.Env, f.Stdin, f.Files, f.Module, f.Output = p.Command, p.Env, p.Stdin, p.Files, p.Module, p.Output
 			return a.code.RunFunction(ctx, req, f)

@@ -53,11 +53,11 @@ func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, m
 	if err != nil {
 		return nil, nil, err
 	}
-	var written policy.Written
+	var written policy.TextRules
 	if len(texts) > 0 || c.Policy.Default == "deny" {
 		written = rules
 	}
-	return compiled.With(policy.Parts{Written: written}), rules, nil
+	return compiled.With(policy.Parts{TextRules: written}), rules, nil
 }
 
 // ReloadPolicy reads the policy files of the current config again. The new policy applies

@@ -75,7 +75,7 @@ func (st *sandboxStarter) engine() (*hosted.Engine, error) {
 // is nil if it may make none.
 func (st *sandboxStarter) newJob(ctx context.Context, e *hosted.Engine, s proc.Spec, rules []toolroom.Effect) (engine.Job, *egress.Guard, error) {
 	b := st.source.Sandbox
-	limits, unasked := b.Limits()
+	limits, defaulted := b.Limits()
 	shows, err := st.exposure(ctx, e, s)
 	if err != nil {
 		return engine.Job{}, nil, err
@@ -89,7 +89,7 @@ func (st *sandboxStarter) newJob(ctx context.Context, e *hosted.Engine, s proc.S
 		return engine.Job{}, nil, err
 	}
 	spec := sandbox.Spec{
-		Profile: sandbox.Profile(cmp.Or(b.Profile, string(sandbox.Standard))), Limits: limits, Unasked: unasked, Image: b.Image,
+		Profile: sandbox.Profile(cmp.Or(b.Profile, string(sandbox.Standard))), Limits: limits, Defaulted: defaulted, Image: b.Image,
 		Guest: st.app.o.Guest.Path, Args: st.app.o.Guest.Args, Egress: slices.Concat(b.Hosts, st.registries(s.Command)),
 		Folders: slices.Concat(shows.folders, mounts, own),
 	}

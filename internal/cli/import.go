@@ -44,9 +44,9 @@ like secrets are moved to the secret store, and the config refers to them.`,
 			if !slices.Contains(names, args[0]) {
 				return usage("one of "+strings.Join(names, ", "), "unknown client %q", args[0])
 			}
-			place := clients.Place{Home: a.UserHome, Dir: a.Dir}
+			place := clients.BaseDirs{Home: a.UserHome, Dir: a.Dir}
 			if path != "" {
-				place = clients.Place{Home: path, Dir: path}
+				place = clients.BaseDirs{Home: path, Dir: path}
 			}
 			result, err := clients.Read(args[0], place)
 			if err != nil {

@@ -127,7 +127,7 @@ toolroom secret set) and env://NAME.`,
 	completeValues(c, "output", config.OutputChecks()...)
 	f.StringVar(&n.from, "from", "", "name of the server in the catalogue, if it is not NAME")
 	f.StringVar(&n.way, "package", "", "how to run a server from the catalogue: remote, npm, pypi or oci (default: the first that it offers)")
-	completeValues(c, "package", servers.WayRemote, servers.WayNPM, servers.WayPyPI, servers.WayOCI)
+	completeValues(c, "package", servers.KindRemote, servers.KindNPM, servers.KindPyPI, servers.KindOCI)
 	f.StringArrayVar(&n.args, "arg", nil, "argument for a server from the catalogue (may be repeated)")
 	f.StringVar(&n.sandbox, "sandbox", "", "run the command or program in this sandbox: process (default), docker or another; none runs a server from the catalogue without one")
 	f.Lookup("sandbox").NoOptDefVal = config.RuntimeProcess

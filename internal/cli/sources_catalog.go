@@ -53,7 +53,7 @@ the format of the public MCP registry, and the list that "catalog update" has fe
 			found := all.Search(strings.Join(args, " "))
 			list := make([]catalogEntry, 0, len(found))
 			for _, s := range found {
-				if ways := s.Ways(); len(ways) > 0 {
+				if ways := s.Kinds(); len(ways) > 0 {
 					list = append(list, catalogEntry{s.Short(), s.Name, s.Title, s.Description, ways, s.Meta.Ours.Name == ""})
 				}
 			}
@@ -184,7 +184,7 @@ func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (c
 		return config.Source{}, err
 	}
 	s := config.Source{Description: cmp.Or(n.description, server.Description), Output: n.output}
-	if start.Way == servers.WayRemote {
+	if start.Kind == servers.KindRemote {
 		s.MCP = &config.MCP{URL: start.URL, Headers: start.Headers}
 		return s, nil
 	}

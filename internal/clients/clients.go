@@ -14,8 +14,8 @@ import (
 // EntryName is the name of Toolroom in the clients' files.
 const EntryName = "toolroom"
 
-// Place is where clients keep their files: the user's home folder and the project's folder.
-type Place struct{ Home, Dir string }
+// BaseDirs is where clients keep their files: the user's home folder and the project's folder.
+type BaseDirs struct{ Home, Dir string }
 
 // Client is a program that has MCP servers.
 type Client struct {
@@ -41,16 +41,16 @@ type file struct {
 	// path is relative to the user's home folder, or to that of the project.
 	path    string
 	project bool
-	read    func(text []byte, at Place) ([]entry, error)
+	read    func(text []byte, at BaseDirs) ([]entry, error)
 	// foreign means that Toolroom is not put into this file.
 	foreign bool
 }
 
-func user(read func([]byte, Place) ([]entry, error), path string) file {
+func user(read func([]byte, BaseDirs) ([]entry, error), path string) file {
 	return file{path: path, read: read}
 }
 
-func project(read func([]byte, Place) ([]entry, error), path string) file {
+func project(read func([]byte, BaseDirs) ([]entry, error), path string) file {
 	return file{path: path, read: read, project: true}
 }
 

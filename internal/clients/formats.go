@@ -17,7 +17,7 @@ import (
 // Each function below reads one format of the clients' files.
 
 // editorFolders are the placeholders of VS Code, and of editors that are derived from it.
-func editorFolders(at Place) map[string]string {
+func editorFolders(at BaseDirs) map[string]string {
 	return map[string]string{
 		"userHome": at.Home, "workspaceFolder": at.Dir,
 		"workspaceFolderBasename": filepath.Base(at.Dir), "pathSeparator": string(filepath.Separator), "/": string(filepath.Separator),
@@ -42,14 +42,14 @@ func (s servers) entries() []entry {
 	return entries
 }
 
-func readServers(text []byte, _ Place) ([]entry, error) {
+func readServers(text []byte, _ BaseDirs) ([]entry, error) {
 	var s servers
 	err := decodeJSON(text, &s)
 	return s.entries(), err
 }
 
 // readClaudeCode reads the servers of the user and those of this project.
-func readClaudeCode(text []byte, at Place) ([]entry, error) {
+func readClaudeCode(text []byte, at BaseDirs) ([]entry, error) {
 	var f struct {
 		servers
 		Projects map[string]servers `json:"projects"`
@@ -58,7 +58,7 @@ func readClaudeCode(text []byte, at Place) ([]entry, error) {
 	return slices.Concat(f.entries(), f.Projects[at.Dir].entries()), err
 }
 
-func readVSCodeSettings(text []byte, _ Place) ([]entry, error) {
+func readVSCodeSettings(text []byte, _ BaseDirs) ([]entry, error) {
 	var f struct {
 		MCP servers `json:"mcp"`
 	}
@@ -67,7 +67,7 @@ func readVSCodeSettings(text []byte, _ Place) ([]entry, error) {
 }
 
 // readGemini treats a plain url as the older transport, as Gemini does.
-func readGemini(text []byte, at Place) ([]entry, error) {
+func readGemini(text []byte, at BaseDirs) ([]entry, error) {
 	entries, err := readServers(text, at)
 	for i, e := range entries {
 		if e.server.URL != "" && e.server.HTTPURL == "" {
@@ -141,7 +141,7 @@ func seconds(n float64) time.Duration {
 }
 
 // readCopilot reads tools, the list of enabled tools; "*" enables all.
-func readCopilot(text []byte, at Place) ([]entry, error) {
+func readCopilot(text []byte, at BaseDirs) ([]entry, error) {
 	entries, err := readServers(text, at)
 	var f struct {
 		Servers map[string]struct{ Tools []string } `json:"mcpServers"`
@@ -157,7 +157,7 @@ func readCopilot(text []byte, at Place) ([]entry, error) {
 	return entries, nil
 }
 
-func readZed(text []byte, _ Place) ([]entry, error) {
+func readZed(text []byte, _ BaseDirs) ([]entry, error) {
 	var f struct {
 		Servers map[string]json.RawMessage `json:"context_servers"`
 	}
@@ -182,7 +182,7 @@ func readZed(text []byte, _ Place) ([]entry, error) {
 }
 
 // readOpencode also reads the form of version 2, which has the servers in mcp.servers.
-func readOpencode(text []byte, _ Place) ([]entry, error) {
+func readOpencode(text []byte, _ BaseDirs) ([]entry, error) {
 	var f struct {
 		MCP map[string]json.RawMessage `json:"mcp"`
 	}
@@ -246,7 +246,7 @@ func atNode(n *yaml.Node, err error) error {
 }
 
 // readGoose reads the extensions that are MCP servers; others are part of goose.
-func readGoose(text []byte, _ Place) ([]entry, error) {
+func readGoose(text []byte, _ BaseDirs) ([]entry, error) {
 	if len(text) > maxFlynn {
 		return nil, fmt.Errorf("1:1: it has more than %d bytes", maxFlynn)
 	}
@@ -300,7 +300,7 @@ type codexServer struct {
 // maxTOML bounds TOML, in bytes: its parser recurses for each bracket.
 const maxTOML = 512 << 10
 
-func readCodex(text []byte, _ Place) ([]entry, error) {
+func readCodex(text []byte, _ BaseDirs) ([]entry, error) {
 	if len(text) > maxTOML {
 		return nil, fmt.Errorf("1:1: it has more than %d bytes", maxTOML)
 	}

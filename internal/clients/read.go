@@ -118,7 +118,7 @@ type entry struct {
 // Read returns the servers of the clients that are imported under a name. If none of their
 // files exists, the error has code not_found and names the paths. For an unknown name and for
 // a file that cannot be read it has code invalid_arguments.
-func Read(name string, at Place) (*Result, error) {
+func Read(name string, at BaseDirs) (*Result, error) {
 	r, files, err := readerOf(name)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func ReadFile(name, path string) (*Result, error) {
 			read = f.read
 		}
 	}
-	return r.read([]file{{path: path, read: read}}, Place{})
+	return r.read([]file{{path: path, read: read}}, BaseDirs{})
 }
 
 // readerOf returns a reader for the clients that are imported under a name, and their files.
@@ -168,7 +168,7 @@ func readerOf(name string) (r *reader, files []file, err error) {
 }
 
 // read reads files, of which missing ones are skipped.
-func (r *reader) read(files []file, at Place) (*Result, error) {
+func (r *reader) read(files []file, at BaseDirs) (*Result, error) {
 	var missing []string
 	for _, f := range files {
 		text, err := readFile(f.path)

@@ -22,10 +22,10 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 // place copies the files of a client to folders of the test's own.
-func place(t *testing.T, client string) clients.Place {
+func place(t *testing.T, client string) clients.BaseDirs {
 	t.Helper()
 	root := t.TempDir()
-	at := clients.Place{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "dir")}
+	at := clients.BaseDirs{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "dir")}
 	from := filepath.Join("testdata", client)
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -166,7 +166,7 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 		},
 	} {
 		root := t.TempDir()
-		at := clients.Place{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "dir")}
+		at := clients.BaseDirs{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "dir")}
 		if tc.path != "" {
 			put(t, filepath.Join(at.Dir, tc.path), tc.text)
 		}
@@ -184,7 +184,7 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 
 func TestAServerWithAReservedNameIsRenamedAndSaysSo(t *testing.T) {
 	t.Parallel()
-	at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
+	at := clients.BaseDirs{Home: t.TempDir(), Dir: t.TempDir()}
 	put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {
 		"code": {"command": "a"}, "Code": {"command": "b"}, "code-server": {"command": "c"}, "tools": {"command": "d"}, "git": {"command": "e"}, "my code": {"command": "f"}
 	}}`)
@@ -212,7 +212,7 @@ func TestAServerWithAReservedNameIsRenamedAndSaysSo(t *testing.T) {
 func TestServersWithLongNamesOfTheSameBeginningAreAllFound(t *testing.T) {
 	t.Parallel()
 	for _, long := range []string{strings.Repeat("a", toolroom.MaxIDPart), strings.Repeat("a", toolroom.MaxIDPart-2) + "-2"} {
-		at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
+		at := clients.BaseDirs{Home: t.TempDir(), Dir: t.TempDir()}
 		put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {
 			"`+long+`x": {"command": "a"}, "`+long+`y": {"command": "b"}, "`+long+`z": {"command": "c"}
 		}}`)
@@ -232,7 +232,7 @@ func TestServersWithLongNamesOfTheSameBeginningAreAllFound(t *testing.T) {
 
 func TestAWarningNeverShowsWhatLooksLikeASecret(t *testing.T) {
 	t.Parallel()
-	at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
+	at := clients.BaseDirs{Home: t.TempDir(), Dir: t.TempDir()}
 	put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {"a": {"command": "x", "args": ["--token", "hunter22", "--password=hunter22", "-e", "KEY=hunter22"]},
 		"b": {"url": "https://u:hunter22@example.com/mcp"}, "c": {"command": "x", "env": {"A TOKEN": "hunter22", "A-TOKEN": "hunter23"}}}}`)
 	result, err := clients.Read("claude", at)
@@ -251,7 +251,7 @@ func TestAWarningNeverShowsWhatLooksLikeASecret(t *testing.T) {
 
 func TestAForeignFileCannotReferToSecrets(t *testing.T) {
 	t.Parallel()
-	at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
+	at := clients.BaseDirs{Home: t.TempDir(), Dir: t.TempDir()}
 	put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {"a": {"type": "http", "url": "https://example.com/mcp", "headers": {"X-A": "secret://github/token", "X-B": "Bearer env://GITHUB_TOKEN"}}}}`)
 	result, err := clients.Read("claude", at)
 	if err != nil {
@@ -272,7 +272,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(`{"mcpServers": {"a": {"command": "x", "args": ["--token=${X}"], "env": {"A": 1}},},} // end`)
 	f.Add("[mcp_servers.a]\ncommand = 'x'\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
+		at := clients.BaseDirs{Home: t.TempDir(), Dir: t.TempDir()}
 		for client, name := range map[string]string{"claude": ".mcp.json", "codex": ".codex/config.toml"} {
 			put(t, filepath.Join(at.Dir, name), text)
 			result, err := clients.Read(client, at)

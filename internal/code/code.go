@@ -238,7 +238,7 @@ func (s *Service) spec(r *Request, l toolroom.ExecutionLimits) sandbox.Spec {
 		Limits: sandbox.Limits{Wall: l.Wall, CPU: l.CPU, CPUs: l.CPUs, Memory: l.Memory, PIDs: l.PIDs, Disk: l.Disk},
 	}
 	if r.MemoryBytes == 0 {
-		spec.Unasked = s.builtinLimits
+		spec.Defaulted = s.builtinLimits
 	}
 	return spec
 }

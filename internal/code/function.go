@@ -23,8 +23,8 @@ type Function struct {
 	// author has written; the lines after them call the function.
 	Name  string
 	Lines int
-	// Place maps a position in the program to one in the author's files, if it is not nil.
-	Place func(line, column int) (file string, fromLine, fromColumn int, ok bool)
+	// MapPosition maps a position in the program to one in the author's files, if it is not nil.
+	MapPosition func(line, column int) (file string, fromLine, fromColumn int, ok bool)
 	// Given are the program's variables.
 	Given bridge.Map
 	// Env and Files are the environment of a command, and the files in its folder.
@@ -85,7 +85,7 @@ func (s *Service) FunctionIsolation(ctx context.Context, req *source.Request, f 
 // the author's function.
 func (f *Function) hideWrapper(failure *bridge.Failure) *bridge.Failure {
 	made := *failure
-	if f.Place != nil {
+	if f.MapPosition != nil {
 		f.mapPlaces(&made)
 		return &made
 	}
@@ -116,7 +116,7 @@ var jsFrame = regexp.MustCompile(`(?m)^(    at .*?\(?)[^ (]*:(\d+):(\d+)(\)?)$\n
 
 // mapPlaces rewrites the positions in a failure to positions in the author's files.
 func (f *Function) mapPlaces(failure *bridge.Failure) {
-	if file, line, column, ok := f.Place(failure.Line, failure.Column); ok {
+	if file, line, column, ok := f.MapPosition(failure.Line, failure.Column); ok {
 		failure.File, failure.Line, failure.Column = file, line, column
 	} else {
 		failure.Line, failure.Column = 0, 0
@@ -125,7 +125,7 @@ func (f *Function) mapPlaces(failure *bridge.Failure) {
 		part := jsFrame.FindStringSubmatch(text)
 		line, _ := strconv.Atoi(part[2]) // digits
 		column, _ := strconv.Atoi(part[3])
-		file, line, column, ok := f.Place(line, column)
+		file, line, column, ok := f.MapPosition(line, column)
 		if !ok {
 			return ""
 		}

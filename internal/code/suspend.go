@@ -44,7 +44,7 @@ func (s *Service) newHandler(ctx context.Context, req *source.Request, r *Reques
 		s.discoverSources(ctx, r.Code)
 		h.addPrograms(ctx, r.Code)
 	}
-	if req.Again && s.o.Journals != nil {
+	if req.MayHaveBegun && s.o.Journals != nil {
 		head, entries, err := s.o.Journals.Journal(ctx, req.Call)
 		if err == nil {
 			return h, h.resume(r, head, entries)
@@ -401,7 +401,7 @@ func (h *handler) runError(err error) error {
 func (h *handler) divergenceError(d *session.Divergence) error {
 	e := toolroom.Errorf(toolroom.CodeConflict, "%w", d)
 	e.Details = map[string]any{"diverged": true, "called": d.Asked, "expected": d.Expected}
-	if h.request.Again {
+	if h.request.MayHaveBegun {
 		return e.WithHint("the calls before the wait have been made and are in the receipts; a program that waits for a person must be deterministic")
 	}
 	return e.WithHint("set the engine, so that the program is not restarted on another one")

@@ -48,20 +48,20 @@ const RuntimeProcess = "process"
 
 // Limits returns the limits of the sandbox, and those that are defaults, which a runtime need
 // not enforce wholly.
-func (s Sandbox) Limits() (limits sandbox.Limits, unasked []sandbox.Limit) {
+func (s Sandbox) Limits() (limits sandbox.Limits, defaulted []sandbox.Limit) {
 	limits = sandbox.Limits{
 		Memory: cmp.Or(s.Memory, defaultSandboxMemory), Disk: cmp.Or(s.Disk, defaultSandboxDisk), PIDs: cmp.Or(s.PIDs, defaultSandboxPIDs),
 	}
 	if s.Memory == 0 {
-		unasked = append(unasked, sandbox.LimitMemory)
+		defaulted = append(defaulted, sandbox.LimitMemory)
 	}
 	if s.Disk == 0 {
-		unasked = append(unasked, sandbox.LimitDisk)
+		defaulted = append(defaulted, sandbox.LimitDisk)
 	}
 	if s.PIDs == 0 {
-		unasked = append(unasked, sandbox.LimitPIDs)
+		defaulted = append(defaulted, sandbox.LimitPIDs)
 	}
-	return limits, unasked
+	return limits, defaulted
 }
 
 // Describe describes the sandbox in a few words, for example "process, standard".

@@ -103,7 +103,7 @@ func (c *collector) readArgv(list []any) {
 	if c.full() {
 		return
 	}
-	for _, e := range ReadArgs(argv, c.place.dir()) {
+	for _, e := range ReadArgs(argv, c.base.dir()) {
 		c.addNormalized(e)
 	}
 }

@@ -34,14 +34,14 @@ const (
 	maxLookups  = 20_000
 )
 
-// Place is where a call runs: relative paths start at Dir, and ~ is Home. Both are
+// PathBase resolves the paths of a call: relative paths start at Dir, and ~ is Home. Both are
 // absolute. If Dir is empty, it is the working directory of this process, which is looked
 // up only for calls with relative paths. If Home is empty, paths below ~ are unknown.
-type Place struct {
+type PathBase struct {
 	Dir, Home string
 }
 
-func (p Place) dir() string {
+func (p PathBase) dir() string {
 	if p.Dir != "" {
 		return p.Dir
 	}
@@ -54,8 +54,8 @@ func (p Place) dir() string {
 
 // Of returns the predicted effects of one call. arguments is a JSON object; predicted are
 // the effects that the tool's source predicts in addition to Tool.Effects.
-func Of(tool *toolroom.Tool, arguments json.RawMessage, predicted []toolroom.Effect, place Place) []toolroom.Effect {
-	c := &collector{place: place, commands: maxCommands, lookups: maxLookups}
+func Of(tool *toolroom.Tool, arguments json.RawMessage, predicted []toolroom.Effect, base PathBase) []toolroom.Effect {
+	c := &collector{base: base, commands: maxCommands, lookups: maxLookups}
 	if len(tool.Effects)+len(predicted) > 0 {
 		c.effects = []toolroom.Effect{}
 	}
@@ -94,7 +94,7 @@ func everyKind() []toolroom.Effect {
 
 // collector collects the effects of a call, each once, in the order in which they are found.
 type collector struct {
-	place   Place
+	base    PathBase
 	effects []toolroom.Effect
 	// commands is how many bytes of commands may still be read, and lookups how many files
 	// may still be looked up.
@@ -111,7 +111,7 @@ func (c *collector) readCommandLine(text string) []toolroom.Effect {
 	if c.charge(text); c.full() {
 		return nil
 	}
-	return ReadShell(text, c.place.dir())
+	return ReadShell(text, c.base.dir())
 }
 
 // charge counts the bytes of a command. One that is too long to be read costs only one.
@@ -176,7 +176,7 @@ func (c *collector) addNormalized(e toolroom.Effect) {
 func (c *collector) addFiles(e toolroom.Effect) {
 	targets := []string{""}
 	if e.Target != "" {
-		targets = possiblePaths(e.Target, c.place, &c.lookups)
+		targets = possiblePaths(e.Target, c.base, &c.lookups)
 	}
 	for _, e.Target = range targets {
 		c.add(e)

@@ -14,7 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/effects"
 )
 
-var place = effects.Place{Dir: "/nowhere/work", Home: "/nowhere/home"}
+var place = effects.PathBase{Dir: "/nowhere/work", Home: "/nowhere/home"}
 
 // lines writes effects as kind.mode:target.
 func lines(list []toolroom.Effect) []string {
@@ -193,7 +193,7 @@ func TestReadingTheArgumentsOfACallIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := effects.Of(&toolroom.Tool{}, text, nil, effects.Place{Dir: "/work", Home: "/home/u"})
+		got := effects.Of(&toolroom.Tool{}, text, nil, effects.PathBase{Dir: "/work", Home: "/home/u"})
 		for _, want := range []toolroom.EffectKind{toolroom.EffectCommand, toolroom.EffectFile} {
 			if name != "words of one command" && !slices.Contains(got, toolroom.Effect{Kind: want}) {
 				t.Errorf("%s: %d effects, without any %s", name, len(got), want)
@@ -211,7 +211,7 @@ func BenchmarkOfACallWithAPath(b *testing.B) {
 	arguments := json.RawMessage(`{"path": "../effects/effects.go", "content": "hello"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		effects.Of(tool, arguments, nil, effects.Place{Dir: dir})
+		effects.Of(tool, arguments, nil, effects.PathBase{Dir: dir})
 	}
 }
 

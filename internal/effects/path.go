@@ -22,7 +22,7 @@ const (
 // percent-escapes, backslashes, file: URLs and look-alike characters decoded, each with and
 // without its links resolved. An empty path among them stands for an unknown file. It subtracts
 // the files that it looks up from left.
-func possiblePaths(text string, place Place, left *int) []string {
+func possiblePaths(text string, base PathBase, left *int) []string {
 	decoded, complete := decodings(text)
 	var out []string
 	add := func(p string) {
@@ -34,7 +34,7 @@ func possiblePaths(text string, place Place, left *int) []string {
 		out = append(out, p)
 	}
 	for _, d := range decoded {
-		absolute, ok := place.absolute(d)
+		absolute, ok := base.absolute(d)
 		if !ok {
 			add("")
 			continue
@@ -57,7 +57,7 @@ func possiblePaths(text string, place Place, left *int) []string {
 	return out
 }
 
-func (p Place) absolute(text string) (string, bool) {
+func (p PathBase) absolute(text string) (string, bool) {
 	rest, home := strings.CutPrefix(text, "~")
 	switch {
 	case len(text) > maxPath:

@@ -14,7 +14,7 @@ import (
 )
 
 // targets are the files that a path can mean.
-func targets(t testing.TB, text string, at effects.Place) []string {
+func targets(t testing.TB, text string, at effects.PathBase) []string {
 	t.Helper()
 	arguments, err := json.Marshal(map[string]string{"path": text})
 	if err != nil {
@@ -42,7 +42,7 @@ var traversals = []string{
 func TestTraversalInAnyEncodingIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, text := range traversals {
-		got := targets(t, text, effects.Place{Dir: "/srv/data", Home: "/home/ann"})
+		got := targets(t, text, effects.PathBase{Dir: "/srv/data", Home: "/home/ann"})
 		if !slices.Contains(got, "/etc/passwd") && !slices.Contains(got, "") {
 			t.Errorf("%q is read as %q", text, got)
 		}
@@ -53,7 +53,7 @@ func TestAPlainPathIsOneFile(t *testing.T) {
 	t.Parallel()
 	dir := realTempDir(t)
 	for text, want := range map[string]string{"a.txt": dir + "/a.txt", "a/b c.txt": dir + "/a/b c.txt", "ä.txt": dir + "/ä.txt", "/nowhere/x": "/nowhere/x", "~bob": dir + "/~bob", ".": dir, "a/..": dir} {
-		if got := targets(t, text, effects.Place{Dir: dir}); len(got) != 1 || got[0] != want {
+		if got := targets(t, text, effects.PathBase{Dir: dir}); len(got) != 1 || got[0] != want {
 			t.Errorf("%q is read as %q, want %q", text, got, want)
 		}
 	}
@@ -79,7 +79,7 @@ func link(t testing.TB, to, at string) {
 func TestLinksAreResolved(t *testing.T) {
 	t.Parallel()
 	dir := realTempDir(t)
-	at := effects.Place{Dir: dir}
+	at := effects.PathBase{Dir: dir}
 	if err := os.MkdirAll(dir+"/real/deep", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestALinkThatChangesIsReadAsItIsOrWas(t *testing.T) {
 	}
 	defer root.Close()
 	for range 2000 {
-		for _, target := range targets(t, "l/passwd", effects.Place{Dir: dir}) {
+		for _, target := range targets(t, "l/passwd", effects.PathBase{Dir: dir}) {
 			if target != "/etc/passwd" && target != dir+"/good/passwd" && target != dir+"/l/passwd" {
 				t.Errorf("read as %q", target)
 			}
@@ -156,7 +156,7 @@ func FuzzPathsNeverPanicAndAreAbsolute(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got := targets(t, text, effects.Place{Dir: "/srv/data", Home: "/home/ann"})
+		got := targets(t, text, effects.PathBase{Dir: "/srv/data", Home: "/home/ann"})
 		if len(got) > 400 || len(got) == 0 && text != "" {
 			t.Fatalf("%q: %d readings", text, len(got))
 		}

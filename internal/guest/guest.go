@@ -138,7 +138,7 @@ func (r *run) listen() error {
 			if r.lines == nil {
 				return fmt.Errorf("%w: unexpected egress data", errBroken)
 			}
-			if err := r.lines.Take(f); err != nil {
+			if err := r.lines.Handle(f); err != nil {
 				return fmt.Errorf("%w: %w", errBroken, err)
 			}
 		case child != nil:

@@ -73,10 +73,10 @@ func (r *run) proxy(ctx context.Context, conn net.Conn) {
 			conn.Close()
 			return
 		}
-		line.Carry(in, conn)
+		line.Relay(in, conn)
 		return
 	}
-	line.Carry(io.MultiReader(strings.NewReader(to.head), in), conn)
+	line.Relay(io.MultiReader(strings.NewReader(to.head), in), conn)
 }
 
 // answer sends a response of the proxy itself, and closes the connection.

@@ -69,7 +69,7 @@ func (r *run) runAttached(ctx context.Context, argv []string) error {
 	} else {
 		go func() {
 			defer close(carried)
-			line.Carry(ours, ours)
+			line.Relay(ours, ours)
 		}()
 	}
 	state := wait()

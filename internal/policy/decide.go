@@ -35,28 +35,28 @@ type Policy struct {
 
 // Parts are the optional parts of a Policy besides its Config.
 type Parts struct {
-	// Written holds the rules of the section "policy".
-	Written Written
+	// TextRules holds the rules of the section "policy".
+	TextRules TextRules
 	// Elevations finds the elevations for sensitive tools. If it is nil, there are none.
 	Elevations ElevationLookup
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Written makes decisions by rules that are written as text. Package cedar implements it.
-type Written interface {
+// TextRules are rules in a policy language. Package cedar implements them.
+type TextRules interface {
 	// View prepares the rules for a tool and a caller.
-	View(t *toolroom.Tool, who toolroom.Identity) WrittenView
+	View(t *toolroom.Tool, who toolroom.Identity) TextRulesView
 }
 
-// WrittenView is the written rules as they apply to one tool and one caller. It
+// TextRulesView holds the rules that apply to one tool and one caller. It
 // is safe for concurrent use.
-type WrittenView interface {
-	// Judge returns the step of the rules for a call. A nil call means that tools are listed:
-	// then rules that depend on the call restrict nothing.
-	Judge(call *Context) toolroom.PolicyStep
-	// Settled reports whether Judge returns the same step for every call.
-	Settled() bool
+type TextRulesView interface {
+	// Decide returns the step of the rules for a call. A nil call means that tools are listed;
+	// then rules that depend on the call do not apply.
+	Decide(call *Context) toolroom.PolicyStep
+	// IsConstant reports whether Decide returns the same step for every call.
+	IsConstant() bool
 }
 
 // maxViews limits the memory of a Policy. A view takes about 1 KiB.
@@ -86,8 +86,8 @@ func (p *Policy) Config() Config { return p.config }
 // view is the part of a decision that depends on tool and caller only.
 type view struct {
 	layers       []toolroom.PolicyStep
-	effectLayers []*layer    // the layers again, if one has rules about effects
-	written      WrittenView // nil if there are no rules
+	effectLayers []*layer      // the layers again, if one has rules about effects
+	textRules    TextRulesView // nil if there are no rules
 	skill        *skill
 	denials      []*denial
 	sensitive    string // the rule that makes the tool sensitive, if any
@@ -140,9 +140,9 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 			steps = append(steps, step)
 		}
 	}
-	// 2. Written rules.
-	if v.written != nil {
-		steps = append(steps, v.written.Judge(r.Call))
+	// 2. Rules that are written as text.
+	if v.textRules != nil {
+		steps = append(steps, v.textRules.Decide(r.Call))
 	}
 	// 3. The immutable denylist.
 	if step, denied := checkDenials(v.denials, r.Call); denied {
@@ -214,10 +214,10 @@ func (p *Policy) newView(r Request) *view {
 
 	steps := append([]toolroom.PolicyStep{}, v.layers...)
 	settled := v.sensitive == "" && v.effectLayers == nil
-	if p.parts.Written != nil {
-		v.written = p.parts.Written.View(r.Tool, r.Who)
-		steps = append(steps, v.written.Judge(nil))
-		settled = settled && v.written.Settled()
+	if p.parts.TextRules != nil {
+		v.textRules = p.parts.TextRules.View(r.Tool, r.Who)
+		steps = append(steps, v.textRules.Decide(nil))
+		settled = settled && v.textRules.IsConstant()
 	}
 	if step, denied := checkDenials(v.denials, nil); denied {
 		steps = append(steps, step)

@@ -59,16 +59,16 @@ func TestAnElevationIsCheckedAndCompleted(t *testing.T) {
 	}
 }
 
-// rulesOf is Written with one step.
+// rulesOf is TextRules with one step.
 type rulesOf struct {
 	step    toolroom.PolicyStep
 	settled bool
 	asked   *[]*Context
 }
 
-func (r rulesOf) View(*toolroom.Tool, toolroom.Identity) WrittenView { return r }
-func (r rulesOf) Settled() bool                                      { return r.settled }
-func (r rulesOf) Judge(call *Context) toolroom.PolicyStep {
+func (r rulesOf) View(*toolroom.Tool, toolroom.Identity) TextRulesView { return r }
+func (r rulesOf) IsConstant() bool                                     { return r.settled }
+func (r rulesOf) Decide(call *Context) toolroom.PolicyStep {
 	*r.asked = append(*r.asked, call)
 	if call == nil && !r.settled {
 		return toolroom.PolicyStep{Layer: "policy.rules", Effect: toolroom.VerdictAllow, Rule: "list"}
@@ -81,7 +81,7 @@ func TestWrittenRulesAreOneStepOfListsAndCalls(t *testing.T) {
 	deny := toolroom.PolicyStep{Layer: "policy.rules", Effect: toolroom.VerdictDeny, Rule: "r", Isolation: "vm", Engine: "js"}
 	for _, settled := range []bool{false, true} {
 		var asked []*Context
-		p := compile(t, Config{Rules: Rules{Confirm: []string{"a.*"}}}).With(Parts{Written: rulesOf{deny, settled, &asked}})
+		p := compile(t, Config{Rules: Rules{Confirm: []string{"a.*"}}}).With(Parts{TextRules: rulesOf{deny, settled, &asked}})
 		list := p.Decide(t.Context(), Request{Tool: tool("a:b")})
 		if want := toolroom.VerdictDeny; (list.Effect == want) != settled {
 			t.Errorf("settled %v, a list: %+v", settled, list)
@@ -464,7 +464,7 @@ func TestArgumentsThatAreNoObjectAreRefused(t *testing.T) {
 // ofEnvironment denies the callers that are bound to an environment.
 type ofEnvironment string
 
-func (e ofEnvironment) View(_ *toolroom.Tool, who toolroom.Identity) WrittenView {
+func (e ofEnvironment) View(_ *toolroom.Tool, who toolroom.Identity) TextRulesView {
 	step := toolroom.PolicyStep{Layer: "policy.rules", Effect: toolroom.VerdictAllow, Rule: "r"}
 	if who.Environment == string(e) {
 		step.Effect = toolroom.VerdictDeny
@@ -474,7 +474,7 @@ func (e ofEnvironment) View(_ *toolroom.Tool, who toolroom.Identity) WrittenView
 
 func TestDecisionsAboutOneEnvironmentAreNotThoseOfAnother(t *testing.T) {
 	t.Parallel()
-	p := compile(t, Config{}).With(Parts{Written: ofEnvironment("prod")})
+	p := compile(t, Config{}).With(Parts{TextRules: ofEnvironment("prod")})
 	x := tool("a:b")
 	for _, tt := range []struct {
 		environment string
@@ -490,7 +490,7 @@ func TestDecisionsAboutOneEnvironmentAreNotThoseOfAnother(t *testing.T) {
 // ofGroup denies the callers that are not in a group.
 type ofGroup string
 
-func (g ofGroup) View(_ *toolroom.Tool, who toolroom.Identity) WrittenView {
+func (g ofGroup) View(_ *toolroom.Tool, who toolroom.Identity) TextRulesView {
 	step := toolroom.PolicyStep{Layer: "policy.rules", Effect: toolroom.VerdictAllow, Rule: "r"}
 	if !slices.Contains(who.Groups, string(g)) {
 		step.Effect = toolroom.VerdictDeny
@@ -500,7 +500,7 @@ func (g ofGroup) View(_ *toolroom.Tool, who toolroom.Identity) WrittenView {
 
 func TestDecisionsAboutOneGroupAreNotThoseOfTwo(t *testing.T) {
 	t.Parallel()
-	p := compile(t, Config{}).With(Parts{Written: ofGroup("admin")})
+	p := compile(t, Config{}).With(Parts{TextRules: ofGroup("admin")})
 	x := tool("a:b")
 	for _, tt := range []struct {
 		groups []string

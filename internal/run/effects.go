@@ -20,12 +20,12 @@ func (r *Runner) PredictEffects(e *catalog.Entry, who toolroom.Identity, argumen
 // predictEffects predicts the effects of a request, whose Tool and Emit it sets.
 func (r *Runner) predictEffects(e *catalog.Entry, req source.Request) []toolroom.Effect {
 	var predicted []toolroom.Effect
-	place := effects.Place{Home: r.Home}
+	base := effects.PathBase{Home: r.Home}
 	if f, ok := source.As[source.Predictor](e.Source); ok {
 		req.Tool, req.Emit = e.Tool.ID, func(toolroom.Event) {}
-		predicted, place.Dir = f.PredictEffects(&req)
+		predicted, base.Dir = f.PredictEffects(&req)
 	}
-	return effects.Of(&e.Tool, req.Arguments, predicted, place)
+	return effects.Of(&e.Tool, req.Arguments, predicted, base)
 }
 
 // predictEffects predicts the effects of this call, with these arguments.

@@ -105,7 +105,7 @@ func (c *clearedCall) newExecution() *execution {
 			More:           c.request.More,
 			Emit:           c.emit,
 			Ask:            c.asker(),
-			Again:          c.background != nil,
+			MayHaveBegun:   c.background != nil,
 		},
 	}
 	x.scope = c.scope

@@ -55,10 +55,10 @@ func newChecker(tree any, options options) (j *checker, failed *Error) {
 
 // startCounting makes the checker ready to check. Before it, the compiled schema
 // has the plain formats that a matcher may use as well.
-func (j *checker) startCounting() {
-	j.meter.deadline = time.Time{}
-	for _, s := range j.byLocation {
-		j.meter.attach(s)
+func (c *checker) startCounting() {
+	c.meter.deadline = time.Time{}
+	for _, s := range c.byLocation {
+		c.meter.attach(s)
 		if s.PropertyNames != nil {
 			s.Extensions = append(s.Extensions, memberNames{s.PropertyNames})
 			s.PropertyNames = nil
@@ -83,14 +83,14 @@ func (m memberNames) Validate(ctx *jsonschema.ValidatorContext, v any) {
 // the one hook that sees all of them, a vocabulary that adds no keyword; the
 // fields of a compiled schema do not lead to the targets of $dynamicRef. Here,
 // and at each pattern, a compilation can also be stopped.
-func (j *checker) recordSubschemas(compiler *jsonschema.Compiler) {
+func (c *checker) recordSubschemas(compiler *jsonschema.Compiler) {
 	compiler.AssertVocabs()
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "toolroom:///vocabulary/meter",
 		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
-			j.meter.checkDeadline()
+			c.meter.checkDeadline()
 			s := ctx.Enqueue(nil)
-			j.byLocation[s.Location] = s
+			c.byLocation[s.Location] = s
 			return nil, nil
 		},
 	})
@@ -98,14 +98,14 @@ func (j *checker) recordSubschemas(compiler *jsonschema.Compiler) {
 
 // check finds all that is wrong with a document. An error means that it could
 // not tell.
-func (j *checker) check(document any) (leaves []leaf, err error) {
+func (c *checker) check(document any) (leaves []leaf, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			leaves, err = nil, panicError(p)
 		}
 	}()
-	j.meter.reset()
-	switch err := j.root.Validate(document).(type) {
+	c.meter.reset()
+	switch err := c.root.Validate(document).(type) {
 	case nil:
 		return nil, nil
 	case *jsonschema.ValidationError:

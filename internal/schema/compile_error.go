@@ -13,7 +13,7 @@ import (
 )
 
 // compileError turns what the compiler reports about a schema into an Error.
-func (j *checker) compileError(err error, tree any) *Error {
+func (c *checker) compileError(err error, tree any) *Error {
 	var own *Error
 	var outside *jsonschema.LoadURLError
 	var pattern *jsonschema.InvalidRegexError
@@ -28,7 +28,7 @@ func (j *checker) compileError(err error, tree any) *Error {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &invalid):
-		return j.explainInvalid(invalid, tree)
+		return c.explainInvalid(invalid, tree)
 	case errors.As(err, &pattern):
 		return patternError(pointer(pattern.URL), pattern.Regex, pattern.Err)
 	case errors.As(err, &outside):
@@ -69,7 +69,7 @@ func namedTwice(name, a, b string) *Error {
 }
 
 // explainInvalid explains why a schema does not fit its meta-schema.
-func (j *checker) explainInvalid(err *jsonschema.SchemaValidationError, tree any) *Error {
+func (c *checker) explainInvalid(err *jsonschema.SchemaValidationError, tree any) *Error {
 	var report *jsonschema.ValidationError
 	if !errors.As(err.Err, &report) {
 		return &Error{Kind: Invalid, Reason: err.Err.Error()}
@@ -85,7 +85,7 @@ func (j *checker) explainInvalid(err *jsonschema.SchemaValidationError, tree any
 			return patternError(pointerTo(path), text, format.Err)
 		}
 	}
-	failure := j.explain(leaves)
+	failure := c.explain(leaves)
 	first := failure.Problems[0]
 	failure.Problems[0].Message = fmt.Sprintf("expected %s, got %s", first.Expected, first.Got)
 	return &Error{Kind: Invalid, Pointer: first.Pointer, Reason: "not a valid schema: " + failure.Error()}

@@ -15,24 +15,24 @@ import (
 
 // explain puts leaves into words: those of the first places in the document, so
 // that a document wrong in a hundred thousand places costs no more than one in twenty.
-func (j *checker) explain(leaves []leaf) *Failure {
+func (c *checker) explain(leaves []leaf) *Failure {
 	slices.SortStableFunc(leaves, func(a, b leaf) int { return comparePaths(a.path, b.path) })
 	explained := leaves[:min(len(leaves), 5*maxProblems)] // some will say the same
 	problems := make([]Problem, 0, len(explained))
 	for _, l := range explained {
-		problems = append(problems, j.problem(l))
+		problems = append(problems, c.problem(l))
 	}
 	return newFailure(problems, len(leaves)-len(explained))
 }
 
-func (j *checker) problem(l leaf) Problem {
-	owner := j.byLocation[l.schema] // nil inside a meta-schema
+func (c *checker) problem(l leaf) Problem {
+	owner := c.byLocation[l.schema] // nil inside a meta-schema
 	keyword := pointer(l.schema) + pointerTo(l.cause.KeywordPath())
-	switch c := l.cause.(type) {
+	switch cause := l.cause.(type) {
 	case missing:
-		return missingProperty(l, c, owner, keyword)
+		return missingProperty(l, cause, owner, keyword)
 	case unknown:
-		return unknownProperty(l, c, owner, keyword)
+		return unknownProperty(l, cause, owner, keyword)
 	}
 	expected, got := l.describe(owner)
 	p := newProblem(l.path, keyword, expected, got)

@@ -62,7 +62,7 @@ func children(s *jsonschema.Schema) iter.Seq[*jsonschema.Schema] {
 // checkChains refuses a schema whose subschemas lead back to themselves without
 // going into the document, which has no meaning, and one with so long a chain
 // of them that the validator's recursion could exhaust the stack.
-func (j *checker) checkChains() *Error {
+func (c *checker) checkChains() *Error {
 	lengths := map[*jsonschema.Schema]int{}
 	var length func(s *jsonschema.Schema, above int) (int, *Error)
 	length = func(s *jsonschema.Schema, above int) (int, *Error) {
@@ -79,7 +79,7 @@ func (j *checker) checkChains() *Error {
 		}
 		lengths[s] = 0 // on the way
 		longest := 0
-		for _, next := range j.nextInPlace(s) {
+		for _, next := range c.nextInPlace(s) {
 			n, failed := length(next, above+1)
 			if failed != nil {
 				return 0, failed
@@ -89,8 +89,8 @@ func (j *checker) checkChains() *Error {
 		lengths[s] = longest + 1
 		return longest + 1, nil
 	}
-	for _, location := range slices.Sorted(maps.Keys(j.byLocation)) {
-		s := j.byLocation[location]
+	for _, location := range slices.Sorted(maps.Keys(c.byLocation)) {
+		s := c.byLocation[location]
 		if n, failed := length(s, 0); failed != nil {
 			return failed
 		} else if n > maxChain {
@@ -106,12 +106,12 @@ func chainError(s *jsonschema.Schema) *Error {
 
 // nextInPlace returns what may be evaluated at the same value right after s. Where a
 // dynamic reference leads depends on the way to it, so all its possible targets count.
-func (j *checker) nextInPlace(s *jsonschema.Schema) []*jsonschema.Schema {
+func (c *checker) nextInPlace(s *jsonschema.Schema) []*jsonschema.Schema {
 	next := slices.Collect(inPlace(s))
 	if s.RecursiveRef == nil && s.DynamicRef == nil {
 		return next
 	}
-	for _, target := range j.byLocation {
+	for _, target := range c.byLocation {
 		recursive := s.RecursiveRef != nil && target.RecursiveAnchor
 		dynamic := s.DynamicRef != nil && s.DynamicRef.Anchor != "" && target.DynamicAnchor == s.DynamicRef.Anchor
 		if recursive || dynamic {

@@ -57,10 +57,10 @@ func countValues(value any) int {
 }
 
 // repair changes a document, which it owns, until the checker finds nothing wrong.
-func (j *checker) repair(document any) (repaired json.RawMessage, dropped []string, ok bool) {
+func (c *checker) repair(document any) (repaired json.RawMessage, dropped []string, ok bool) {
 	work := maxRepairWork
 	for range maxRepairRounds {
-		leaves, err := j.check(document)
+		leaves, err := c.check(document)
 		if err != nil {
 			return nil, nil, false
 		}
@@ -72,7 +72,7 @@ func (j *checker) repair(document any) (repaired json.RawMessage, dropped []stri
 		slices.SortStableFunc(leaves, func(a, b leaf) int {
 			return cmp.Or(cmp.Compare(a.repairOrder(), b.repairOrder()), comparePaths(a.path, b.path))
 		})
-		m := repairer{checker: j, filler: newFiller(), document: document, missing: map[string]int{}, dropped: map[string]map[string]any{}}
+		m := repairer{checker: c, filler: newFiller(), document: document, missing: map[string]int{}, dropped: map[string]map[string]any{}}
 		for _, l := range leaves {
 			if _, ok := l.cause.(missing); ok && len(l.path) > 0 {
 				m.missing[pointerTo(l.path[:len(l.path)-1])]++

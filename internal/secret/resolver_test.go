@@ -33,7 +33,7 @@ func (d *drawer) Get(_ context.Context, ref secret.Ref) (string, error) {
 	defer d.mu.Unlock()
 	value, ok := d.values[ref]
 	if !ok {
-		return "", secret.Unset(ref, "the drawer")
+		return "", secret.NotSetError(ref, "the drawer")
 	}
 	return value, nil
 }

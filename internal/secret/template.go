@@ -42,15 +42,15 @@ func (t Template) fill(ref Ref, owner string) string {
 // HasIdentity reports whether the location depends on the identity.
 func (t Template) HasIdentity() bool { return strings.Contains(string(t), inIdentity) }
 
-// Unset returns the error of a backend that has no value for ref. where is the location that was
+// NotSetError returns the error of a backend that has no value for ref. where is the location that was
 // looked up.
-func Unset(ref Ref, where string) error {
+func NotSetError(ref Ref, where string) error {
 	e := ref.unset().(*toolroom.Error)
 	return e.WithHint("put it there: %s", where)
 }
 
-// NoOwn returns the error of a backend that has only shared values. key is the config key to set.
-func NoOwn(ref Ref, backend, key string) error {
+// SharedOnlyError returns the error of a backend that has only shared values. key is the config key to set.
+func SharedOnlyError(ref Ref, backend, key string) error {
 	return toolroom.Errorf(toolroom.CodeUnsupported, "%s is a value of each caller, and the %s keeps shared values only", ref, backend).
 		WithHint("set %s with {identity} in it", key)
 }

@@ -102,11 +102,11 @@ func (s *Server) Short() string {
 	return strings.ToLower(cmp.Or(name, "server"))
 }
 
-// Ways returns the kinds of packages and remotes that Toolroom can use, best first.
-func (s *Server) Ways() []string {
+// Kinds returns the kinds of packages and remotes that Toolroom can use, best first.
+func (s *Server) Kinds() []string {
 	var ways []string
-	for _, kind := range []string{WayRemote, WayNPM, WayPyPI, WayOCI} {
-		if s.remote() != nil && kind == WayRemote || s.pkg(kind) != nil {
+	for _, kind := range []string{KindRemote, KindNPM, KindPyPI, KindOCI} {
+		if s.remote() != nil && kind == KindRemote || s.pkg(kind) != nil {
 			ways = append(ways, kind)
 		}
 	}
@@ -115,10 +115,10 @@ func (s *Server) Ways() []string {
 
 // The ways to use a server.
 const (
-	WayRemote = "remote"
-	WayNPM    = "npm"
-	WayPyPI   = "pypi"
-	WayOCI    = "oci"
+	KindRemote = "remote"
+	KindNPM    = "npm"
+	KindPyPI   = "pypi"
+	KindOCI    = "oci"
 )
 
 func (s *Server) remote() *Remote {
@@ -143,7 +143,7 @@ func (s *Server) pkg(kind string) *Package {
 }
 
 //go:embed servers.json
-var shipped []byte
+var bundledList []byte
 
 // Catalogue holds servers by name.
 type Catalogue struct {
@@ -166,7 +166,7 @@ func fetchedFile(home string) string { return filepath.Join(home, "servers.json"
 // Open returns the catalogue of a home: the servers of Toolroom's own list, and those that
 // were fetched. A fetched server does not replace one of the own list.
 func Open(home string) (*Catalogue, error) {
-	own, err := Parse(shipped)
+	own, err := Parse(bundledList)
 	if err != nil {
 		return nil, fmt.Errorf("the list of servers that is part of Toolroom: %w", err)
 	}

@@ -28,15 +28,15 @@ func TestEachServerOfTheListHasAWayANameOfItsOwnAndTellsItsSecrets(t *testing.T)
 			t.Errorf("%s: a name is missing or taken", s.Name)
 		}
 		seen[s.Short()], seen[s.Name] = true, true
-		if len(s.Ways()) != len(s.Packages)+min(len(s.Remotes), 1) {
-			t.Errorf("%s has a way that cannot be used: %v", s.Name, s.Ways())
+		if len(s.Kinds()) != len(s.Packages)+min(len(s.Remotes), 1) {
+			t.Errorf("%s has a way that cannot be used: %v", s.Name, s.Kinds())
 		}
 		for _, host := range s.Meta.Ours.Hosts {
 			if host != "*" && egress.CheckEntry(host) != nil {
 				t.Errorf("%s: %q is no host", s.Name, host)
 			}
 		}
-		for _, way := range s.Ways() {
+		for _, way := range s.Kinds() {
 			values := []string{"/srv/notes"}
 			st, err := s.Start(way, values)
 			if err != nil {
@@ -75,8 +75,8 @@ func TestAServerIsStartedAsItsPackageSays(t *testing.T) {
 		{"registryType": "mcpb", "identifier": "https://example.com/weather.mcpb"}],
 		"remotes": [{"type": "streamable-http", "url": "https://{region}.example.com/mcp", "variables": {"region": {"description": "eu or us", "choices": ["eu", "us"]}},
 		 "headers": [{"name": "Authorization", "isRequired": true, "isSecret": true, "value": "Bearer {token}", "variables": {"token": {}}}, {"name": "X-Trace"}]}]}`)
-	if s.Short() != "weather" || fmt.Sprint(s.Ways()) != "[remote npm oci]" {
-		t.Errorf("it is %s, as %v", s.Short(), s.Ways())
+	if s.Short() != "weather" || fmt.Sprint(s.Kinds()) != "[remote npm oci]" {
+		t.Errorf("it is %s, as %v", s.Short(), s.Kinds())
 	}
 	st, err := s.Start("npm", []string{"Oslo"})
 	if err != nil || st.Fill(map[string]string{"KEY": "secret://weather/key"}) != nil {
@@ -134,11 +134,11 @@ func TestAListCannotPutWordsIntoCommands(t *testing.T) {
 		`{"registryType": "oci", "identifier": "--privileged"}`, `{"registryType": "oci", "identifier": "-v/:/host"}`,
 		`{"registryType": "exe", "identifier": "sh"}`,
 	} {
-		if ways := parse(t, `{"name": "x/y", "packages": [`+p+`]}`).Ways(); len(ways) > 0 {
+		if ways := parse(t, `{"name": "x/y", "packages": [`+p+`]}`).Kinds(); len(ways) > 0 {
 			t.Errorf("%s can be used as %v", p, ways)
 		}
 	}
-	if ways := parse(t, `{"name": "x/y", "remotes": [{"type": "streamable-http", "url": "file:///etc/passwd"}]}`).Ways(); len(ways) > 0 {
+	if ways := parse(t, `{"name": "x/y", "remotes": [{"type": "streamable-http", "url": "file:///etc/passwd"}]}`).Kinds(); len(ways) > 0 {
 		t.Errorf("a remote that is a file can be used as %v", ways)
 	}
 	home := t.TempDir()
@@ -211,7 +211,7 @@ func TestAListOfARegistryIsFetchedPageByPage(t *testing.T) {
 		}
 	}
 	var all struct{ Servers []json.RawMessage }
-	if err := json.Unmarshal(shipped, &all); err != nil || len(all.Servers) == 0 {
+	if err := json.Unmarshal(bundledList, &all); err != nil || len(all.Servers) == 0 {
 		t.Errorf("the list of Toolroom is not in the format of a registry: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // Start describes how to start or reach a server. In its texts {NAME} stands for the input of
 // that name.
 type Start struct {
-	Way     string
+	Kind    string
 	Command string
 	Args    []string
 	Env     map[string]string
@@ -47,11 +47,11 @@ var (
 // into a command.
 func identifier(kind string) *regexp.Regexp {
 	switch kind {
-	case WayNPM:
+	case KindNPM:
 		return npmName
-	case WayPyPI:
+	case KindPyPI:
 		return pypiName
-	case WayOCI:
+	case KindOCI:
 		return ociName
 	}
 	return matchesNothing
@@ -67,7 +67,7 @@ func (s *Server) Start(way string, values []string) (*Start, error) {
 	if refs := secret.References(string(text)); len(refs) > 0 {
 		return nil, foreignSecret(refs[0])
 	}
-	ways := s.Ways()
+	ways := s.Kinds()
 	if way == "" && len(ways) > 0 {
 		way = ways[0]
 	}
@@ -78,25 +78,25 @@ func (s *Server) Start(way string, values []string) (*Start, error) {
 		}
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s cannot be used as %q", s.Name, way).WithHint("it can be used as %s", strings.Join(ways, ", "))
 	}
-	if way == WayRemote {
+	if way == KindRemote {
 		if len(values) > 0 {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a remote server takes no arguments")
 		}
 		return s.remote().start(), nil
 	}
 	p := s.pkg(way)
-	st := &Start{Way: way, Env: map[string]string{}, Hosts: s.Meta.Ours.Hosts, Sandboxed: way != WayOCI}
+	st := &Start{Kind: way, Env: map[string]string{}, Hosts: s.Meta.Ours.Hosts, Sandboxed: way != KindOCI}
 	st.addEnvironment(p)
 	pinned := ""
 	if p.Version != "" && p.Version != "latest" {
 		pinned = "@" + p.Version
 	}
 	switch way {
-	case WayNPM:
+	case KindNPM:
 		st.Command, st.Args = "npx", []string{"-y", p.Identifier + pinned}
-	case WayPyPI:
+	case KindPyPI:
 		st.Command, st.Args = "uvx", []string{p.Identifier + pinned}
-	case WayOCI:
+	case KindOCI:
 		st.Command, st.Args = "docker", []string{"run", "-i", "--rm", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"}
 		for _, name := range slices.Sorted(maps.Keys(st.Env)) {
 			st.Args = append(st.Args, "-e", name)
@@ -118,7 +118,7 @@ func foreignSecret(ref string) error {
 }
 
 func (r *Remote) start() *Start {
-	st := &Start{Way: WayRemote, URL: r.URL, Headers: map[string]string{}}
+	st := &Start{Kind: KindRemote, URL: r.URL, Headers: map[string]string{}}
 	for name, in := range r.Variables {
 		in.Name = name
 		in.Required = true // the address is not complete without it
@@ -133,7 +133,7 @@ func (r *Remote) start() *Start {
 
 func (st *Start) addEnvironment(p *Package) {
 	for _, e := range p.Environment {
-		if p.RegistryType == WayOCI && dockerVariable.MatchString(e.Name) {
+		if p.RegistryType == KindOCI && dockerVariable.MatchString(e.Name) {
 			st.Notes = append(st.Notes, "the variable "+e.Name+" was left out: it would be that of docker itself")
 			continue
 		}
@@ -262,7 +262,7 @@ func (st *Start) Fill(values map[string]string) error {
 			}
 		}
 	}
-	if st.Way == WayOCI { // no variable without a value
+	if st.Kind == KindOCI { // no variable without a value
 		for i := 0; i+1 < len(st.Args); i++ {
 			if st.Args[i] == "-e" && st.Env[st.Args[i+1]] == "" {
 				st.Args = slices.Delete(st.Args, i, i+2)

@@ -18,9 +18,9 @@ func dumpTables(file string) (map[string][]row, error) {
 		return nil, err
 	}
 	d := &dump{text: text, columns: map[string][]string{}, tables: map[string][]row{}}
-	for d.skip(); d.at < len(d.text); d.skip() {
+	for d.skip(); d.pos < len(d.text); d.skip() {
 		if err := d.readStatement(); err != nil {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s:%d: %w", file, 1+strings.Count(d.text[:d.at], "\n"), err).
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s:%d: %w", file, 1+strings.Count(d.text[:d.pos], "\n"), err).
 				WithHint("write it with mysqldump, without --xml and --tab")
 		}
 	}
@@ -52,18 +52,18 @@ func readText(file string) (string, error) {
 // dump is a position in a dump.
 type dump struct {
 	text    string
-	at      int
+	pos     int
 	columns map[string][]string // of the tables, in order
 	tables  map[string][]row
 }
 
 // skip skips blanks and comments.
 func (d *dump) skip() {
-	for d.at < len(d.text) {
-		rest := d.text[d.at:]
+	for d.pos < len(d.text) {
+		rest := d.text[d.pos:]
 		switch {
 		case strings.ContainsRune(" \t\r\n;", rune(rest[0])):
-			d.at++
+			d.pos++
 		case strings.HasPrefix(rest, "-- "), strings.HasPrefix(rest, "--\n"), strings.HasPrefix(rest, "--\r"), rest[0] == '#':
 			d.skipPast("\n")
 		case strings.HasPrefix(rest, "/*"):
@@ -76,11 +76,11 @@ func (d *dump) skip() {
 
 // skipPast moves behind the next occurrence of a text, or to the end.
 func (d *dump) skipPast(end string) {
-	if i := strings.Index(d.text[d.at:], end); i >= 0 {
-		d.at += i + len(end)
+	if i := strings.Index(d.text[d.pos:], end); i >= 0 {
+		d.pos += i + len(end)
 		return
 	}
-	d.at = len(d.text)
+	d.pos = len(d.text)
 }
 
 // readStatement reads a statement. Those that create tables or insert rows count.
@@ -92,7 +92,7 @@ func (d *dump) readStatement() error {
 	case d.acceptWords("INSERT", "INTO"), d.acceptWords("INSERT", "IGNORE", "INTO"), d.acceptWords("REPLACE", "INTO"):
 		return d.readInsert()
 	}
-	for d.at < len(d.text) {
+	for d.pos < len(d.text) {
 		t, err := d.nextToken()
 		if err != nil || t.text == ";" && t.kind == symbol {
 			return err
@@ -103,22 +103,22 @@ func (d *dump) readStatement() error {
 
 // acceptWords reads words if they are next.
 func (d *dump) acceptWords(words ...string) bool {
-	from := d.at
+	from := d.pos
 	for _, w := range words {
 		d.skipBlanks()
-		end := d.at + len(w)
-		if end > len(d.text) || !strings.EqualFold(d.text[d.at:end], w) {
-			d.at = from
+		end := d.pos + len(w)
+		if end > len(d.text) || !strings.EqualFold(d.text[d.pos:end], w) {
+			d.pos = from
 			return false
 		}
-		d.at = end
+		d.pos = end
 	}
 	return true
 }
 
 func (d *dump) skipBlanks() {
-	for d.at < len(d.text) && strings.ContainsRune(" \t\r\n", rune(d.text[d.at])) {
-		d.at++
+	for d.pos < len(d.text) && strings.ContainsRune(" \t\r\n", rune(d.text[d.pos])) {
+		d.pos++
 	}
 }
 
@@ -130,7 +130,7 @@ func (d *dump) readCreateTable() error {
 	}
 	depth, begins := 0, false
 	var columns []string
-	for d.at < len(d.text) {
+	for d.pos < len(d.text) {
 		t, err := d.nextToken()
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func (d *dump) readInsert() error {
 	if t.kind != word || !strings.EqualFold(t.text, "VALUES") {
 		return fmt.Errorf("VALUES is expected, and %q was found", t.text)
 	}
-	for d.at < len(d.text) {
+	for d.pos < len(d.text) {
 		if t, err = d.nextToken(); err != nil {
 			return err
 		}
@@ -258,13 +258,13 @@ type token struct {
 }
 
 func (d *dump) nextToken() (token, error) {
-	for d.skipBlanks(); strings.HasPrefix(d.text[d.at:], "/*"); d.skipBlanks() {
+	for d.skipBlanks(); strings.HasPrefix(d.text[d.pos:], "/*"); d.skipBlanks() {
 		d.skipPast("*/")
 	}
-	if d.at >= len(d.text) {
+	if d.pos >= len(d.text) {
 		return token{}, fmt.Errorf("the text ends in the middle of a statement")
 	}
-	switch c := d.text[d.at]; c {
+	switch c := d.text[d.pos]; c {
 	case '\'', '"':
 		s, err := d.readQuoted(c)
 		return token{text, s}, err
@@ -272,14 +272,14 @@ func (d *dump) nextToken() (token, error) {
 		s, err := d.readQuoted(c)
 		return token{quotedName, s}, err
 	case '(', ')', ',', ';', '=':
-		d.at++
+		d.pos++
 		return token{symbol, string(c)}, nil
 	}
-	from := d.at
-	for d.at < len(d.text) && !strings.ContainsRune(" \t\r\n'\"`(),;=", rune(d.text[d.at])) {
-		d.at++
+	from := d.pos
+	for d.pos < len(d.text) && !strings.ContainsRune(" \t\r\n'\"`(),;=", rune(d.text[d.pos])) {
+		d.pos++
 	}
-	return token{word, d.text[from:d.at]}, nil
+	return token{word, d.text[from:d.pos]}, nil
 }
 
 var unescaped = map[byte]byte{'0': 0, 'n': '\n', 'r': '\r', 't': '\t', 'b': '\b', 'Z': 26}
@@ -287,19 +287,19 @@ var unescaped = map[byte]byte{'0': 0, 'n': '\n', 'r': '\r', 't': '\t', 'b': '\b'
 // readQuoted reads a text in quotes, with MySQL's escapes.
 func (d *dump) readQuoted(quote byte) (string, error) {
 	var out strings.Builder
-	for d.at++; d.at < len(d.text); d.at++ {
-		c := d.text[d.at]
+	for d.pos++; d.pos < len(d.text); d.pos++ {
+		c := d.text[d.pos]
 		switch {
-		case c == '\\' && quote != '`' && d.at+1 < len(d.text):
-			d.at++
-			c = d.text[d.at]
+		case c == '\\' && quote != '`' && d.pos+1 < len(d.text):
+			d.pos++
+			c = d.text[d.pos]
 			if plain, ok := unescaped[c]; ok {
 				c = plain
 			}
-		case c == quote && d.at+1 < len(d.text) && d.text[d.at+1] == quote:
-			d.at++
+		case c == quote && d.pos+1 < len(d.text) && d.text[d.pos+1] == quote:
+			d.pos++
 		case c == quote:
-			d.at++
+			d.pos++
 			return out.String(), nil
 		}
 		out.WriteByte(c)

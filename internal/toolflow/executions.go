@@ -50,7 +50,7 @@ func (e *execution) item() map[string]any {
 	}
 	return map[string]any{
 		"id": e.id, "tool_id": shortID(e.tool), "version": e.version, "executor": by, "status": e.status, "target_env": e.env,
-		"duration_ms": e.duration, "created_at": stamp(e.created), "updated_at": stamp(e.updated),
+		"duration_ms": e.duration, "created_at": formatTime(e.created), "updated_at": formatTime(e.updated),
 	}
 }
 
@@ -236,7 +236,7 @@ func (s *server) execution(r *http.Request, _ toolroom.Identity) (int, any, erro
 			failed = got.Error.Message
 		}
 		for i, l := range got.Logs {
-			logs = append(logs, map[string]any{"id": fmt.Sprintf("%s-%d", id, i+1), "level": level(l.Level), "message": strings.TrimRight(l.Message, "\n"), "data": orObject(l.Data), "created_at": stamp(l.Time)})
+			logs = append(logs, map[string]any{"id": fmt.Sprintf("%s-%d", id, i+1), "level": level(l.Level), "message": strings.TrimRight(l.Message, "\n"), "data": orObject(l.Data), "created_at": formatTime(l.Time)})
 		}
 	case job != nil:
 		e, input = jobExecution(job), job.Call.Arguments
@@ -330,7 +330,7 @@ func (s *server) overview(r *http.Request, _ toolroom.Identity) (int, any, error
 		rate = round(float64(c.success) / float64(c.total) * 100)
 	}
 	return http.StatusOK, map[string]any{
-		"window": map[string]any{"from": stamp(since), "to": stamp(now)},
+		"window": map[string]any{"from": formatTime(since), "to": formatTime(now)},
 		"counters": map[string]any{
 			"total_24h": c.total, "success_24h": c.success, "failed_24h": c.failed, "running_now": running, "pending_now": pending,
 			"success_rate_24h": rate, "avg_duration_ms_24h": c.mean(),
@@ -370,5 +370,5 @@ func (s *server) timeseries(r *http.Request, _ toolroom.Identity) (int, any, err
 			"ts": at.Format("2006-01-02T15:04:05+00:00"), "total": c.total, "success": c.success, "error": c.failed, "running": c.running, "avg_duration_ms": c.mean(),
 		})
 	}
-	return http.StatusOK, map[string]any{"window": map[string]any{"from": stamp(since), "to": stamp(now), "bucket": "minute"}, "points": points}, nil
+	return http.StatusOK, map[string]any{"window": map[string]any{"from": formatTime(since), "to": formatTime(now), "bucket": "minute"}, "points": points}, nil
 }

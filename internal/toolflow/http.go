@@ -29,14 +29,14 @@ const maxItems = 100_000
 
 // api is a running server of ToolFlow.
 type api struct {
-	base  string
-	left  int64 // of maxAnswers
-	items int   // left of maxItems
+	base      string
+	remaining int64 // of maxAnswers
+	itemsLeft int   // left of maxItems
 }
 
 // listItems reads the entries of a list.
 func listItems[T any](ctx context.Context, a *api, path string) ([]T, error) {
-	list := items[T]{left: &a.items}
+	list := items[T]{left: &a.itemsLeft}
 	err := a.get(ctx, path, &list)
 	return list.all, err
 }
@@ -149,8 +149,8 @@ func (t *Tool) readRuns(ctx context.Context, a *api) error {
 	return nil
 }
 
-// rootOf returns the reason without the request, which the message names.
-func rootOf(err error) error {
+// requestCause returns the reason without the request, which the message names.
+func requestCause(err error) error {
 	if e := (*url.Error)(nil); errors.As(err, &e) {
 		return e.Err
 	}
@@ -168,7 +168,7 @@ func (a *api) get(ctx context.Context, path string, into any) error {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot reach ToolFlow at %s: %w", address, rootOf(err)).
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot reach ToolFlow at %s: %w", address, requestCause(err)).
 			WithHint("start ToolFlow's server and give its address, or import its database").
 			WithCLIHint("start ToolFlow's server and give its address, or import its database: toolroom import toolflow server/db.sqlite3")
 	}
@@ -177,10 +177,10 @@ func (a *api) get(ctx context.Context, path string, into any) error {
 		return toolroom.Errorf(toolroom.CodeUpstreamError, "GET %s: %s", address, resp.Status).
 			WithHint("give the address of ToolFlow's server without a path, such as http://127.0.0.1:8000")
 	}
-	body := &io.LimitedReader{R: resp.Body, N: min(maxResponse, a.left)}
+	body := &io.LimitedReader{R: resp.Body, N: min(maxResponse, a.remaining)}
 	before := body.N
 	err = json.NewDecoder(body).Decode(into)
-	if a.left -= before - body.N; err != nil && body.N == 0 {
+	if a.remaining -= before - body.N; err != nil && body.N == 0 {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "GET %s: ToolFlow's answers are too large: one may have %d bytes, and all together %d", address, int64(maxResponse), maxAnswers).
 			WithHint("import its database instead")
 	}

@@ -121,7 +121,7 @@ func (s *server) callTool(r *http.Request, who toolroom.Identity, name string, a
 	if err != nil {
 		return nil, &rpcError{codeTimeout, err.Error()}
 	}
-	known := slices.ContainsFunc(all, func(t listed) bool { return t.id == fullID(name) })
+	known := slices.ContainsFunc(all, func(t toolState) bool { return t.id == fullID(name) })
 	if known {
 		name = fullID(name)
 	}

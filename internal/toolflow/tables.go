@@ -91,14 +91,14 @@ func fromTables(from string, tables map[string][]row) ([]Tool, error) {
 	slices.SortStableFunc(executions, func(a, b row) int { return cmp.Compare(b.text("created_at"), a.text("created_at")) })
 	for _, r := range executions {
 		i, ok := at[r.text("tool_id")]
-		if ok && r.text("status") == "success" && testRun(r.json("metadata")) {
+		if ok && r.text("status") == "success" && isTestRun(r.json("metadata")) {
 			tools[i].add(Run{ID: r.id("id"), Version: numbers[r.id("version_id")], Input: r.json("input"), Output: r.json("output")})
 		}
 	}
 	return sortTools(tools), nil
 }
 
-func testRun(metadata json.RawMessage) bool {
+func isTestRun(metadata json.RawMessage) bool {
 	var m struct {
 		Trigger string `json:"trigger"`
 	}

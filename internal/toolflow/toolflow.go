@@ -63,10 +63,10 @@ func Handler(o Options) http.Handler {
 	for pattern, methods := range map[string]map[string]handle{
 		"/mcp/":                            {http.MethodPost: s.mcp},
 		"/mcp":                             {http.MethodPost: s.mcp},
-		"/api/tasks/pop":                   {http.MethodPost: operatorsOnly(s.pop)},
-		"/api/tasks/{id}/report":           {http.MethodPost: operatorsOnly(s.report)},
+		"/api/tasks/pop":                   {http.MethodPost: operatorsOnly(s.popTask)},
+		"/api/tasks/{id}/report":           {http.MethodPost: operatorsOnly(s.reportTask)},
 		"/api/admin/tools":                 {http.MethodGet: operatorsOnly(s.tools), http.MethodPost: operatorsOnly(s.create)},
-		"/api/admin/tools/{tool}":          {http.MethodGet: operatorsOnly(s.show), http.MethodPatch: operatorsOnly(s.update)},
+		"/api/admin/tools/{tool}":          {http.MethodGet: operatorsOnly(s.getTool), http.MethodPatch: operatorsOnly(s.update)},
 		"/api/admin/executions":            {http.MethodGet: operatorsOnly(s.executions)},
 		"/api/admin/config":                {http.MethodGet: operatorsOnly(s.config), http.MethodPut: operatorsOnly(s.setConfig)},
 		"/api/admin/metrics/overview":      {http.MethodGet: operatorsOnly(s.overview)},
@@ -199,24 +199,24 @@ func fullID(id string) string {
 func shortID(id string) string { return strings.TrimPrefix(id, namespace) }
 
 // tool returns the tool that a request names.
-func (s *server) tool(r *http.Request) (*listed, error) {
+func (s *server) tool(r *http.Request) (*toolState, error) {
 	all, err := s.allTools(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	id := fullID(r.PathValue("tool"))
-	if i := slices.IndexFunc(all, func(t listed) bool { return t.id == id }); i >= 0 {
+	if i := slices.IndexFunc(all, func(t toolState) bool { return t.id == id }); i >= 0 {
 		return &all[i], nil
 	}
 	return nil, newHTTPError(http.StatusNotFound, "tool not found")
 }
 
-// pop has no task for an executor: Toolroom runs them itself.
-func (s *server) pop(*http.Request, toolroom.Identity) (int, any, error) {
+// popTask has no task for an executor: Toolroom runs them itself.
+func (s *server) popTask(*http.Request, toolroom.Identity) (int, any, error) {
 	return http.StatusOK, map[string]any{"task": nil}, nil
 }
 
-func (s *server) report(*http.Request, toolroom.Identity) (int, any, error) {
+func (s *server) reportTask(*http.Request, toolroom.Identity) (int, any, error) {
 	return 0, nil, newHTTPError(http.StatusNotFound, "Task not found")
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-// listed is a tool: one that has versions, or that was created and has none yet.
-type listed struct {
+// toolState is a tool: one that has versions, or that was created and has none yet.
+type toolState struct {
 	id string // here
 	release.Card
 	released map[string]int
@@ -25,7 +25,7 @@ type listed struct {
 }
 
 // allTools returns all tools, in the order of their ids.
-func (s *server) allTools(ctx context.Context) ([]listed, error) {
+func (s *server) allTools(ctx context.Context) ([]toolState, error) {
 	functions, err := s.Releases.List(ctx, release.Filter{})
 	if err != nil {
 		return nil, err
@@ -34,26 +34,26 @@ func (s *server) allTools(ctx context.Context) ([]listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	byID := map[string]*listed{}
+	byID := map[string]*toolState{}
 	for _, f := range functions {
 		first, err := s.Releases.Store.Version(ctx, f.Tool, 1)
 		if err != nil {
 			return nil, err
 		}
-		byID[f.Tool] = &listed{id: f.Tool, Card: release.Card{Tool: f.Tool, Name: shortID(f.Tool), Description: f.Description, Created: first.Created}, released: f.Released, newest: f.Newest}
+		byID[f.Tool] = &toolState{id: f.Tool, Card: release.Card{Tool: f.Tool, Name: shortID(f.Tool), Description: f.Description, Created: first.Created}, released: f.Released, newest: f.Newest}
 	}
 	for _, c := range cards {
 		if t := byID[c.Tool]; t != nil {
 			t.Card = c
 			continue
 		}
-		byID[c.Tool] = &listed{id: c.Tool, Card: c}
+		byID[c.Tool] = &toolState{id: c.Tool, Card: c}
 	}
-	var out []listed
+	var out []toolState
 	for _, t := range byID {
 		out = append(out, *t)
 	}
-	slices.SortFunc(out, func(a, b listed) int { return cmp.Compare(shortID(a.id), shortID(b.id)) })
+	slices.SortFunc(out, func(a, b toolState) int { return cmp.Compare(shortID(a.id), shortID(b.id)) })
 	return out, nil
 }
 
@@ -65,14 +65,14 @@ func number(n int) any {
 	return n
 }
 
-func (t *listed) item() map[string]any {
+func (t *toolState) item() map[string]any {
 	return map[string]any{
-		"id": shortID(t.id), "name": t.Name, "description": t.Description, "created_at": stamp(t.Created),
+		"id": shortID(t.id), "name": t.Name, "description": t.Description, "created_at": formatTime(t.Created),
 		"prod_version": number(t.released[release.Prod]), "test_version": number(t.released[release.Test]),
 	}
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000+00:00") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000+00:00") }
 
 func (s *server) tools(r *http.Request, _ toolroom.Identity) (int, any, error) {
 	all, err := s.allTools(r.Context())
@@ -86,7 +86,7 @@ func (s *server) tools(r *http.Request, _ toolroom.Identity) (int, any, error) {
 	return http.StatusOK, map[string]any{"items": items}, nil
 }
 
-func (s *server) show(r *http.Request, _ toolroom.Identity) (int, any, error) {
+func (s *server) getTool(r *http.Request, _ toolroom.Identity) (int, any, error) {
 	t, err := s.tool(r)
 	if err != nil {
 		return 0, nil, err
@@ -146,7 +146,7 @@ func (s *server) update(r *http.Request, who toolroom.Identity) (int, any, error
 		if err != nil {
 			return 0, nil, err
 		}
-		if slices.ContainsFunc(all, func(o listed) bool { return o.id != t.id && o.Name == card.Name }) {
+		if slices.ContainsFunc(all, func(o toolState) bool { return o.id != t.id && o.Name == card.Name }) {
 			return 0, nil, newHTTPError(http.StatusConflict, "name already exists")
 		}
 	}
@@ -165,7 +165,7 @@ func versionItem(v *release.Version) map[string]any {
 	code, entry := Original(&v.Spec)
 	return map[string]any{
 		"id": uuid(v.Tool, v.Number), "version": v.Number, "code": code, "entry_point": entry, "status": v.Status, "message": v.Message,
-		"schema": orObject(v.Spec.InputSchema), "config": orObject(v.Spec.Config), "created_at": stamp(v.Created),
+		"schema": orObject(v.Spec.InputSchema), "config": orObject(v.Spec.Config), "created_at": formatTime(v.Created),
 	}
 }
 
@@ -326,7 +326,7 @@ func integerOf(text json.RawMessage) (n int, ok bool) {
 	return n, err == nil
 }
 
-func (s *server) readTarget(r *http.Request) (t *listed, in target, err error) {
+func (s *server) readTarget(r *http.Request) (t *toolState, in target, err error) {
 	if t, err = s.tool(r); err != nil {
 		return nil, in, err
 	}
@@ -355,7 +355,7 @@ func (s *server) release(r *http.Request, who toolroom.Identity) (int, any, erro
 	if _, err := s.Releases.Release(r.Context(), release.Order{Tool: t.id, Version: n, Environment: in.Environment}, who.Key()); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, map[string]any{"tool_id": shortID(t.id), "environment": in.Environment, "version": n, "updated_at": stamp(time.Now())}, nil
+	return http.StatusOK, map[string]any{"tool_id": shortID(t.id), "environment": in.Environment, "version": n, "updated_at": formatTime(time.Now())}, nil
 }
 
 func (s *server) rollback(r *http.Request, who toolroom.Identity) (int, any, error) {
@@ -379,7 +379,7 @@ func (s *server) rollback(r *http.Request, who toolroom.Identity) (int, any, err
 			return 0, nil, err
 		}
 	}
-	return http.StatusOK, map[string]any{"tool_id": shortID(t.id), "rolled_back_environment": in.Environment, "current_version": n, "updated_at": stamp(time.Now())}, nil
+	return http.StatusOK, map[string]any{"tool_id": shortID(t.id), "rolled_back_environment": in.Environment, "current_version": n, "updated_at": formatTime(time.Now())}, nil
 }
 
 // runTest submits a call of a version in the background.
@@ -419,7 +419,7 @@ func (s *server) runTest(r *http.Request, who toolroom.Identity) (int, any, erro
 	}
 	s.Wake()
 	return http.StatusCreated, map[string]any{
-		"execution_id": job.ID, "tool_id": shortID(t.id), "version": n, "status": "pending", "target_env": release.Test, "created_at": stamp(job.Created),
+		"execution_id": job.ID, "tool_id": shortID(t.id), "version": n, "status": "pending", "target_env": release.Test, "created_at": formatTime(job.Created),
 	}, nil
 }
 

@@ -29,14 +29,15 @@ func Row(name string, p sandbox.Probe) string {
 		}
 		cells = append(cells, cell)
 	}
-	return alike.ReplaceAllStringFunc("| "+strings.Join(cells, " | ")+" |", func(word string) string { return cmp.Or(same[word], "so many processes") })
+	return machineSpecific.ReplaceAllStringFunc("| "+strings.Join(cells, " | ")+" |", func(word string) string { return cmp.Or(machineIndependent[word], "so many processes") })
 }
 
-// Row leaves out differences between machines: the version of cgroups, and whether
-// virtual machines run on the processor or are emulated.
+// machineSpecific matches what differs between machines: the version of cgroups, and whether
+// virtual machines run on the processor or are emulated. machineIndependent has the words that
+// Row writes instead.
 var (
-	alike = regexp.MustCompile(`cgroup v[12]|microvm\+kvm|gvisor\(kvm\)|\d+ processes`)
-	same  = map[string]string{
+	machineSpecific    = regexp.MustCompile(`cgroup v[12]|microvm\+kvm|gvisor\(kvm\)|\d+ processes`)
+	machineIndependent = map[string]string{
 		"cgroup v1": "cgroup", "cgroup v2": "cgroup", "microvm+kvm": "microvm+tcg", "gvisor(kvm)": "gvisor(systrap)",
 	}
 )
@@ -58,15 +59,15 @@ func Documented(t *testing.T, page, name string, p sandbox.Probe) {
 		return
 	}
 	if gap := machineLacks(); gap != "" {
-		untried(t, "its line in "+filepath.Base(page), "NOT COMPARED, because this machine "+gap+": "+row)
+		skipUntested(t, "its line in "+filepath.Base(page), "NOT COMPARED, because this machine "+gap+": "+row)
 		return
 	}
 	t.Errorf("%s does not contain the line\n%s\nIf the driver is correct, replace the old line.", page, row)
 }
 
-// untried reports what is not tested on this machine in a skipped subtest, because logs
+// skipUntested reports what is not tested on this machine in a skipped subtest, because logs
 // are shown only with -v.
-func untried(t *testing.T, what, why string) {
+func skipUntested(t *testing.T, what, why string) {
 	t.Run(what, func(t *testing.T) { t.Skip(why) })
 }
 
@@ -84,7 +85,7 @@ func (s *suite) claims(t *testing.T) {
 			t.Errorf("the driver reports that it enforces %s, but Options.Lacks contains it", limit)
 		case holds || lacks:
 		case slices.Contains(ofCgroups, limit) && machineLacks() != "":
-			untried(t, string(limit), fmt.Sprintf("NOT ENFORCED, because this machine %s: %s", machineLacks(), p.Lacks[limit]))
+			skipUntested(t, string(limit), fmt.Sprintf("NOT ENFORCED, because this machine %s: %s", machineLacks(), p.Lacks[limit]))
 		default:
 			t.Errorf("the driver does not report that it enforces %s: %s", limit, p.Lacks[limit])
 		}

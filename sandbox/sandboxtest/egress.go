@@ -65,8 +65,8 @@ def split(to):
 [str(tries[t["how"]](t["to"])) for t in todo]
 `
 
-// way is an attempt of a program with a list of hosts.
-type way struct {
+// attempt is an attempt of a program with a list of hosts.
+type attempt struct {
 	How  string `json:"how"`
 	To   string `json:"to"`
 	want string // a part of the expected outcome
@@ -102,7 +102,7 @@ func (s *suite) egress(t *testing.T) {
 	if guard, err = guard.Within(list); err != nil {
 		t.Fatal(err)
 	}
-	ways := []way{
+	ways := []attempt{
 		{"get", "http://allowed.example:" + known + "/", "welcome to allowed.example"},
 		{"post", "http://allowed.example:" + known + "/", fmt.Sprint(len("welcome to allowed.example:"+known) + 1<<20)},
 		{"big", "http://allowed.example:" + known + "/big", fmt.Sprint(3 << 20)},
@@ -125,7 +125,7 @@ func (s *suite) egress(t *testing.T) {
 	addresses, _ := net.InterfaceAddrs()
 	for _, a := range addresses {
 		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil {
-			ways = append(ways, way{"direct", net.JoinHostPort(ip.IP.String(), known), "failed: "})
+			ways = append(ways, attempt{"direct", net.JoinHostPort(ip.IP.String(), known), "failed: "})
 		}
 	}
 	text, err := json.Marshal(ways)

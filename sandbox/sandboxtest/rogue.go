@@ -15,16 +15,16 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
 )
 
-// fate is the expected outcome of a rogue guest's run.
-type fate struct {
+// rogueCase is the expected outcome of a rogue guest's run.
+type rogueCase struct {
 	conduct string
 	code    toolroom.Code // empty if the run succeeds
 	message []string      // parts of the error message
-	// unseen is the code if the engine does not see what the guest did.
-	unseen toolroom.Code
+	// codeIfUnseen is the code if the engine does not see what the guest did.
+	codeIfUnseen toolroom.Code
 }
 
-var fates = []fate{
+var rogueCases = []rogueCase{
 	{rogue.Stillborn, toolroom.CodeSandboxUnavailable, []string{"before its hello", "exit code 42", rogue.LastWords}, ""},
 	{rogue.Crash, toolroom.CodeExecutionFailed, []string{"ended early", "exit code 42", rogue.LastWords}, ""},
 	{rogue.FloodStderr, toolroom.CodeExecutionFailed, []string{"ended early", "exit code 42", rogue.LastWords}, ""},
@@ -50,15 +50,15 @@ func Rogue(t *testing.T, o Options) {
 	// once on a loaded machine: a guest that is killed before its start would show nothing.
 	timeout := max(15*time.Second, 8*time.Since(began))
 	var waiting sync.WaitGroup
-	for _, f := range fates {
-		if f.waits() {
-			waiting.Go(func() { s.survives(f, timeout) })
+	for _, f := range rogueCases {
+		if f.usesWholeTimeout() {
+			waiting.Go(func() { s.testRogue(f, timeout) })
 		}
 	}
 	waiting.Wait()
-	for _, f := range fates {
-		if !f.waits() {
-			s.survives(f, timeout)
+	for _, f := range rogueCases {
+		if !f.usesWholeTimeout() {
+			s.testRogue(f, timeout)
 		}
 	}
 	if o.Leftovers != nil {
@@ -68,30 +68,30 @@ func Rogue(t *testing.T, o Options) {
 	}
 }
 
-// waits reports whether a run with the guest takes the whole time-out. Such runs wait at the
+// usesWholeTimeout reports whether a run with the guest takes the whole time-out. Such runs wait at the
 // same time.
-func (f fate) waits() bool {
-	return f.conduct == rogue.Silent || f.code == toolroom.CodeTimeout || f.unseen == toolroom.CodeTimeout
+func (f rogueCase) usesWholeTimeout() bool {
+	return f.conduct == rogue.Silent || f.code == toolroom.CodeTimeout || f.codeIfUnseen == toolroom.CodeTimeout
 }
 
-// survives tests one rogue guest, and that the next program runs.
-func (s *suite) survives(f fate, timeout time.Duration) {
+// testRogue tests one rogue guest, and that the next program runs.
+func (s *suite) testRogue(f rogueCase, timeout time.Duration) {
 	s.t.Run(f.conduct, func(t *testing.T) {
 		e := s.engine
 		if f.conduct == rogue.Silent {
 			e = hosted.New(s.o.New(t))
 			e.StartTimeout = timeout
 		}
-		s.suffers(t, e, f, timeout)
+		s.runRogue(t, e, f, timeout)
 		if out := s.shellRun(t, `exit 5`, sandbox.Limits{}); out.err != nil || out.Outcome.Exit != 5 {
 			t.Errorf("the program after it ended with %v", out)
 		}
 	})
 }
 
-// suffers runs a program in the sandbox of a rogue guest and checks the outcome. timeout is
+// runRogue runs a program in the sandbox of a rogue guest and checks the outcome. timeout is
 // the time limit of runs that should reach it.
-func (s *suite) suffers(t *testing.T, e *hosted.Engine, f fate, timeout time.Duration) {
+func (s *suite) runRogue(t *testing.T, e *hosted.Engine, f rogueCase, timeout time.Duration) {
 	t.Helper()
 	spec := s.spec(sandbox.Standard)
 	spec.Env = append(spec.Env, rogue.Env+"="+f.conduct)
@@ -99,7 +99,7 @@ func (s *suite) suffers(t *testing.T, e *hosted.Engine, f fate, timeout time.Dur
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	limits := bridge.Limits{Wall: 60_000, Calls: 10}
-	if f.waits() && f.conduct != rogue.Silent {
+	if f.usesWholeTimeout() && f.conduct != rogue.Silent {
 		limits.Wall = timeout.Milliseconds()
 	}
 	result, err := e.Run(ctx, engine.Job{
@@ -113,7 +113,7 @@ func (s *suite) suffers(t *testing.T, e *hosted.Engine, f fate, timeout time.Dur
 	}
 	const most = 16 << 10 // the guest's text in the message is sent to a model
 	failed := toolroom.AsError(err)
-	if failed != nil && failed.Code == f.unseen && failed.Hint != "" {
+	if failed != nil && failed.Code == f.codeIfUnseen && failed.Hint != "" {
 		return
 	}
 	if failed == nil || failed.Code != f.code || failed.Hint == "" || len(failed.Message) > most {

@@ -90,7 +90,7 @@ func Run(t *testing.T, o Options) {
 	s.test("egress", s.egress)
 	s.test("root", s.root)
 	s.test("environment", s.environment)
-	s.test("files of another run", s.apart)
+	s.test("files of another run", s.separation)
 	s.test("negative limit", s.negative)
 	if o.Leftovers != nil {
 		s.test("nothing is left", func(t *testing.T) {
@@ -262,8 +262,8 @@ func (s *suite) orphans(t *testing.T) {
 	}
 }
 
-// bites tests a limit with a script that exceeds it, and with one that does not.
-func (s *suite) bites(t *testing.T, limit sandbox.Limit, l sandbox.Limits, over, within string) {
+// testLimit tests a limit with a script that exceeds it, and with one that does not.
+func (s *suite) testLimit(t *testing.T, limit sandbox.Limit, l sandbox.Limits, over, within string) {
 	t.Helper()
 	if _, held := s.engine.Probe(t.Context()).Holds[limit]; !held {
 		out := s.shellRun(t, within, l)
@@ -284,19 +284,19 @@ func (s *suite) bites(t *testing.T, limit sandbox.Limit, l sandbox.Limits, over,
 
 func (s *suite) memory(t *testing.T) {
 	// dd reads its whole block into memory.
-	s.bites(t, sandbox.LimitMemory, sandbox.Limits{Memory: 128 << 20},
+	s.testLimit(t, sandbox.LimitMemory, sandbox.Limits{Memory: 128 << 20},
 		`dd if=/dev/zero of=/dev/null bs=400M count=1 2>/dev/null`,
 		`dd if=/dev/zero of=/dev/null bs=4M count=1 2>/dev/null`)
 }
 
 func (s *suite) pids(t *testing.T) {
-	s.bites(t, sandbox.LimitPIDs, sandbox.Limits{PIDs: 64},
+	s.testLimit(t, sandbox.LimitPIDs, sandbox.Limits{PIDs: 64},
 		`i=0; while [ $i -lt 200 ]; do sleep 5 & i=$((i+1)); done 2>/dev/null; [ "$(ls -d /proc/[0-9]* | wc -l)" -gt 150 ]`,
 		`sleep 0 & sleep 0 & wait`)
 }
 
 func (s *suite) disk(t *testing.T) {
-	s.bites(t, sandbox.LimitDisk, sandbox.Limits{Disk: 8 << 20},
+	s.testLimit(t, sandbox.LimitDisk, sandbox.Limits{Disk: 8 << 20},
 		`dd if=/dev/zero of=./big bs=1M count=32 2>/dev/null`,
 		`dd if=/dev/zero of=./small bs=1M count=2 2>/dev/null`)
 }
@@ -390,7 +390,7 @@ func (s *suite) environment(t *testing.T) {
 	}
 }
 
-func (s *suite) apart(t *testing.T) {
+func (s *suite) separation(t *testing.T) {
 	if out := s.shellRun(t, `for d in . /tmp /var/tmp /dev/shm; do echo mine > $d/left 2>/dev/null; done; true`, sandbox.Limits{}); out.failed() {
 		t.Fatalf("the first run ended with %v", out)
 	}

@@ -283,7 +283,7 @@ func TestDevHoldsNoLimitOfDisk(t *testing.T) {
 	if err := sandbox.Check("containerd", d.Probe(t.Context()), s); toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable {
 		t.Errorf("asked for: %v", err)
 	}
-	s.Unasked = []sandbox.Limit{sandbox.LimitDisk}
+	s.Defaulted = []sandbox.Limit{sandbox.LimitDisk}
 	if err := sandbox.Check("containerd", d.Probe(t.Context()), s); err != nil {
 		t.Errorf("a default: %v", err)
 	}

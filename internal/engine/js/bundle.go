@@ -130,8 +130,8 @@ func (r *resolver) build(files map[string]string, main, entry string, local bool
 	return b, nil
 }
 
-// Place maps a position in a program that begins with Source to one in the files.
-func (b *Bundle) Place(line, column int) (file string, fromLine, fromColumn int, ok bool) {
+// MapPosition maps a position in a program that begins with Source to one in the files.
+func (b *Bundle) MapPosition(line, column int) (file string, fromLine, fromColumn int, ok bool) {
 	if line < 1 || line > b.lines {
 		return "", 0, 0, false
 	}

@@ -26,11 +26,11 @@ func TestABundleHasWhatTheToolReachesAndKnowsWhereItCameFrom(t *testing.T) {
 		t.Fatal(b.Source)
 	}
 	line, column := strings.Count(before, "\n")+1, len(before)-strings.LastIndexByte(before, '\n')
-	file, fromLine, fromColumn, ok := b.Place(line, column)
+	file, fromLine, fromColumn, ok := b.MapPosition(line, column)
 	if !ok || file != "lib/math.ts" || fromLine != 2 || fromColumn != 14 {
 		t.Errorf("%s:%d:%d %t", file, fromLine, fromColumn, ok)
 	}
-	if _, _, _, ok := b.Place(strings.Count(b.Source, "\n")+2, 1); ok {
+	if _, _, _, ok := b.MapPosition(strings.Count(b.Source, "\n")+2, 1); ok {
 		t.Error("a position after the bundle has a place")
 	}
 }

@@ -292,7 +292,7 @@ func literalMisfit(tool *bridge.Tool, name string, p ast.Property) string {
 	if !ok {
 		return ""
 	}
-	return tool.Misfit(name, string(value.Value))
+	return tool.ArgumentProblem(name, string(value.Value))
 }
 
 func propertyName(p ast.Property) (string, bool) {

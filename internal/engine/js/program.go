@@ -172,8 +172,8 @@ func position(text string, at int) (line, column int) {
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// Place maps a position in Source to the author's text.
-func (p *Program) Place(line, column int) (int, int, bool) {
+// MapPosition maps a position in Source to the author's text.
+func (p *Program) MapPosition(line, column int) (int, int, bool) {
 	ok := line > 0
 	for i := len(p.positionMaps) - 1; i >= 0 && ok; i-- {
 		line, column, ok = p.positionMaps[i](line, column)
@@ -193,7 +193,7 @@ func (p *Program) MapFailure(f *bridge.Failure) {
 		part := frameLine.FindStringSubmatch(text)
 		line, _ := strconv.Atoi(part[2])
 		column, _ := strconv.Atoi(part[3])
-		line, column, ok := p.Place(line, column)
+		line, column, ok := p.MapPosition(line, column)
 		if !ok {
 			return ""
 		}
@@ -201,13 +201,13 @@ func (p *Program) MapFailure(f *bridge.Failure) {
 	})
 	if f.Line > 0 {
 		f.File = p.name
-		f.Line, f.Column, _ = p.Place(f.Line, f.Column)
+		f.Line, f.Column, _ = p.MapPosition(f.Line, f.Column)
 	}
 }
 
 // failureAt returns a failure at a byte offset of the current text.
 func (p *Program) failureAt(kind bridge.FailureKind, at int, typ, format string, args ...any) *bridge.Failure {
 	f := &bridge.Failure{Kind: kind, Type: typ, Message: fmt.Sprintf(format, args...), File: p.name}
-	f.Line, f.Column, _ = p.Place(position(p.Source, at))
+	f.Line, f.Column, _ = p.MapPosition(position(p.Source, at))
 	return f
 }

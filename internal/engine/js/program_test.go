@@ -67,7 +67,7 @@ func TestPositionsLeadBackToTheAuthorsText(t *testing.T) {
 			}
 			ranLine, ranColumn := find(p.Source)
 			wantLine, wantColumn := find(c.source)
-			line, column, ok := p.Place(ranLine, ranColumn)
+			line, column, ok := p.MapPosition(ranLine, ranColumn)
 			if !ok || line != wantLine || column != wantColumn {
 				t.Errorf("%d:%d of what ran is %d:%d, %v; want %d:%d", ranLine, ranColumn, line, column, ok, wantLine, wantColumn)
 			}
@@ -166,8 +166,8 @@ func FuzzPrepare(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, source string) {
 		p, _ := prepare("javascript", source)
 		if p != nil {
-			p.Place(1, 1)
-			p.Place(1<<20, 1<<20)
+			p.MapPosition(1, 1)
+			p.MapPosition(1<<20, 1<<20)
 		}
 	})
 }

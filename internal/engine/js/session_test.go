@@ -50,7 +50,7 @@ func TestPositionsOfMovedFunctionsMapToTheAuthorsText(t *testing.T) {
 	for _, c := range []struct{ line, column, wantLine, wantColumn int }{
 		{2, 1, 3, 1}, {3, 3, 4, 3}, {5, 5, 1, 7}, {6, 1, 2, 1},
 	} {
-		line, column, ok := ready.Place(c.line, c.column)
+		line, column, ok := ready.MapPosition(c.line, c.column)
 		if !ok || line != c.wantLine || column != c.wantColumn {
 			t.Errorf("%d:%d leads to %d:%d %v, want %d:%d in\n%s", c.line, c.column, line, column, ok, c.wantLine, c.wantColumn, ready.Source)
 		}

@@ -42,7 +42,7 @@ func (p *Program) syntaxError(m api.Message) *bridge.Failure {
 	// esbuild counts columns in bytes from 0.
 	column := utf8.RuneCountInString(m.Location.LineText[:min(m.Location.Column, len(m.Location.LineText))]) + 1
 	var ok bool
-	f.Line, f.Column, ok = p.Place(m.Location.Line, column)
+	f.Line, f.Column, ok = p.MapPosition(m.Location.Line, column)
 	if !ok { // the text ends too early; the position is its end
 		f.Line, f.Column = position(p.author, len(p.author))
 	}

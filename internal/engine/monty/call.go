@@ -76,7 +76,7 @@ func (r *run) handleCall(e protocol.Event) (protocol.Request, error) {
 		return protocol.ResumeCall(e.Call, now), nil
 	}
 	r.callCount++
-	if r.callCount > r.p.Limits.Calls+bridge.OverAsking {
+	if r.callCount > r.p.Limits.Calls+bridge.MaxExcessRequests {
 		return nil, bridge.OverLimit("calls", "the program went on to ask long after its limit of %d calls", r.p.Limits.Calls)
 	}
 	ask := q.do

@@ -35,7 +35,7 @@ func hundred(b *testing.B) *policy.Policy {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return p.With(policy.Parts{Written: rules})
+	return p.With(policy.Parts{TextRules: rules})
 }
 
 func BenchmarkDecide(b *testing.B) {

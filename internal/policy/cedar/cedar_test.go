@@ -143,7 +143,7 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 			if call == nil {
 				call = with(`{}`)
 			}
-			got := r.View(shell(), ann).Judge(call)
+			got := r.View(shell(), ann).Decide(call)
 			if got.Effect != tt.effect || !strings.Contains(got.Rule, tt.because) || got.Isolation != tt.least || got.Engine != tt.engine {
 				t.Errorf("got %+v", got)
 			}
@@ -168,10 +168,10 @@ func TestAListLeavesOutWhatDependsOnTheCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := compile(t, Options{DenyByDefault: tt.deny}, tt.rules).View(shell(), toolroom.Identity{})
-			if got := v.Judge(nil); got.Effect != tt.effect {
+			if got := v.Decide(nil); got.Effect != tt.effect {
 				t.Errorf("a list: %+v", got)
 			}
-			if got := v.Judge(&policy.Context{}); got.Effect != tt.effect {
+			if got := v.Decide(&policy.Context{}); got.Effect != tt.effect {
 				t.Errorf("a call without known arguments: %+v", got)
 			}
 		})
@@ -295,13 +295,13 @@ func TestAViewIsSettledWhenNoRuleDependsOnTheCall(t *testing.T) {
 		`forbid(principal, action, resource) when { context.depth > 3 && (context.hour == 1 && resource.id == "x:y")};`: true,
 	} {
 		v := compile(t, Options{}, rules).View(shell(), toolroom.Identity{})
-		if v.Settled() != settled {
-			t.Errorf("%s is settled: %v", rules, v.Settled())
+		if v.IsConstant() != settled {
+			t.Errorf("%s is settled: %v", rules, v.IsConstant())
 		}
 	}
 	// Without arguments a rule that needs none is judged all the same.
 	v := compile(t, Options{}, `forbid(principal, action, resource) when { context.surface == "cli" };`).View(shell(), toolroom.Identity{})
-	if got := v.Judge(&policy.Context{Surface: "cli"}); got.Effect != toolroom.VerdictDeny {
+	if got := v.Decide(&policy.Context{Surface: "cli"}); got.Effect != toolroom.VerdictDeny {
 		t.Errorf("%+v", got)
 	}
 }
@@ -329,18 +329,18 @@ func TestWhatIsKnownOfACall(t *testing.T) {
 		`context.weekday == "saturday" && context.hour == 7 && context.surface == "mcp"`: true,
 	} {
 		rules := compile(t, Options{}, "forbid(principal, action, resource) when { "+condition+" };")
-		if got := rules.View(shell(), toolroom.Identity{}).Judge(many); (got.Effect == toolroom.VerdictDeny) != want {
+		if got := rules.View(shell(), toolroom.Identity{}).Decide(many); (got.Effect == toolroom.VerdictDeny) != want {
 			t.Errorf("%s: %+v", condition, got)
 		}
 	}
 	// The clock stands in where the time of a call is not known.
 	now := compile(t, Options{}, `forbid(principal, action, resource) when { context.time > datetime("2020-01-01") };`)
-	if got := now.View(shell(), toolroom.Identity{}).Judge(&policy.Context{}); got.Effect != toolroom.VerdictDeny {
+	if got := now.View(shell(), toolroom.Identity{}).Decide(&policy.Context{}); got.Effect != toolroom.VerdictDeny {
 		t.Errorf("%+v", got)
 	}
 	null := &policy.Context{Arguments: func() (any, error) { return nil, nil }}
 	r := compile(t, Options{}, `forbid(principal, action, resource) when { context.arguments.x == 1 };`)
-	if got := r.View(shell(), toolroom.Identity{}).Judge(null); got.Effect != toolroom.VerdictDeny || !strings.Contains(got.Rule, "cannot be checked") {
+	if got := r.View(shell(), toolroom.Identity{}).Decide(null); got.Effect != toolroom.VerdictDeny || !strings.Contains(got.Rule, "cannot be checked") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -17,7 +17,7 @@ const layerName = "policy.rules"
 
 // View prepares the rules for a tool and a caller: which match every call, and which depend on
 // the call.
-func (r *Rules) View(t *toolroom.Tool, who toolroom.Identity) policy.WrittenView {
+func (r *Rules) View(t *toolroom.Tool, who toolroom.Identity) policy.TextRulesView {
 	v := &view{rules: r, members: map[string]bool{}, subject: r.subject(t, who)}
 	var settled, open []*rule
 	for _, one := range r.rules {
@@ -52,11 +52,11 @@ type match struct {
 	failure string
 }
 
-// Settled reports whether no rule depends on the call.
-func (v *view) Settled() bool { return len(v.callRules) == 0 }
+// IsConstant reports whether no rule depends on the call.
+func (v *view) IsConstant() bool { return len(v.callRules) == 0 }
 
-// Judge returns the step of the rules.
-func (v *view) Judge(call *policy.Context) toolroom.PolicyStep {
+// Decide returns the step of the rules.
+func (v *view) Decide(call *policy.Context) toolroom.PolicyStep {
 	matches := v.fixedMatches
 	if call != nil && len(v.callRules) > 0 {
 		record, err := v.rules.contextRecord(call, v.members)

@@ -90,7 +90,7 @@ func TestLayersShownAsCedarDecideAsTheLayersDo(t *testing.T) {
 		for range 4 {
 			tool, who := drawTool.Draw(t, "tool"), drawWho.Draw(t, "who")
 			want := layers.Decide(context.Background(), policy.Request{Tool: tool, Who: who, Call: &policy.Context{}})
-			got := rules.View(tool, who).Judge(with(`{}`))
+			got := rules.View(tool, who).Decide(with(`{}`))
 			if got.Effect != want.Effect || got.Effect != toolroom.VerdictDeny && got.Isolation != want.Isolation {
 				t.Fatalf("%s for %+v: the layers say %+v, their Cedar %+v\n%s", tool.ID, who, want, got, text)
 			}
@@ -167,11 +167,11 @@ func TestWhatIsPreparedDecidesAsAWholeEvaluation(t *testing.T) {
 		tool, who := drawTool.Draw(t, "tool"), drawWho.Draw(t, "who")
 		view := rules.View(tool, who)
 		for _, arguments := range []string{`{}`, `{"x":1}`, `{"x":2,"y":"bc"}`, `{"x":"1","y":2}`} {
-			want, got := naive(rules, tool, who, with(arguments)), view.Judge(with(arguments))
+			want, got := naive(rules, tool, who, with(arguments)), view.Decide(with(arguments))
 			if got.Effect != want.Effect || got.Isolation != want.Isolation {
 				t.Fatalf("%s: prepared %+v, whole %+v\n%s", arguments, got, want, text)
 			}
-			if list := view.Judge(nil); list.Effect == toolroom.VerdictDeny && got.Effect != toolroom.VerdictDeny {
+			if list := view.Decide(nil); list.Effect == toolroom.VerdictDeny && got.Effect != toolroom.VerdictDeny {
 				t.Fatalf("a list hides what a call may use: %+v, %+v\n%s", list, got, text)
 			}
 		}
@@ -191,7 +191,7 @@ func TestAnotherForbidNeverWidens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps = append(steps, r.View(tool, who).Judge(with(`{"x":1}`)))
+			steps = append(steps, r.View(tool, who).Decide(with(`{"x":1}`)))
 		}
 		if width[steps[1].Effect] > width[steps[0].Effect] || !policy.AtLeast(steps[1].Isolation, steps[0].Isolation) {
 			t.Fatalf("%+v, and with one more %+v\n%s", steps[0], steps[1], strings.Join(more, ""))
@@ -214,6 +214,6 @@ func FuzzRulesAreCompiledOrRefusedWithTheirPlace(f *testing.F) {
 			}
 			return
 		}
-		r.View(shell(), toolroom.Identity{Subject: "ann"}).Judge(with(`{"a":{"b":1}}`))
+		r.View(shell(), toolroom.Identity{Subject: "ann"}).Decide(with(`{"a":{"b":1}}`))
 	})
 }

@@ -41,7 +41,7 @@ func TestAnUnprivilegedUserRunsProgramsUnderPartlyEnforcedDefaults(t *testing.T)
 	if _, err := run(spec, "1 + 1"); toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable {
 		t.Errorf("a limit that was requested ended with %v", err)
 	}
-	spec.Unasked = []sandbox.Limit{sandbox.LimitMemory}
+	spec.Defaulted = []sandbox.Limit{sandbox.LimitMemory}
 	result, err := run(spec, "1 + 1")
 	if err != nil || result.Outcome.Failure != nil {
 		t.Fatalf("%+v, %v", result, err)

@@ -205,7 +205,7 @@ func (d *Driver) spec(s sandbox.Spec, python string) lockdown.Spec {
 		Network: s.Networked(), Loopback: len(s.Egress) > 0,
 		Minimum: d.minimum, BestEffort: s.BestEffort,
 	}
-	for _, limit := range s.Unasked {
+	for _, limit := range s.Defaulted {
 		out.Partly = append(out.Partly, string(limit))
 	}
 	out.Path = guestPath

@@ -23,9 +23,9 @@ func socketControl(silence time.Duration) func(network, address string, c syscal
 	}
 }
 
-// Gone reports whether the peer has closed the connection, or the network has lost it, even
+// IsDisconnected reports whether the peer has closed the connection, or the network has lost it, even
 // if there is still data to read.
-func Gone(c net.Conn) bool {
+func IsDisconnected(c net.Conn) bool {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok { // *tls.Conn
 		c = secure.NetConn()
 	}

@@ -11,5 +11,5 @@ import (
 // socketControl returns nil: on this system only keep-alives detect lost connections.
 func socketControl(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }
 
-// Gone returns false: on this system a lost connection is detected only by reading.
-func Gone(net.Conn) bool { return false }
+// IsDisconnected returns false: on this system a lost connection is detected only by reading.
+func IsDisconnected(net.Conn) bool { return false }

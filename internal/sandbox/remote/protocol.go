@@ -52,7 +52,7 @@ type Order struct {
 	Image      string          `json:"image,omitempty"`
 	Runtime    string          `json:"runtime,omitempty"`
 	Egress     []string        `json:"egress,omitempty"`
-	Unasked    []sandbox.Limit `json:"unasked,omitempty"`
+	Defaulted  []sandbox.Limit `json:"unasked,omitempty"`
 	BestEffort bool            `json:"best_effort,omitempty"`
 	// Guest, Args and Layer are paths and arguments on this machine. A runner on another
 	// machine has a guest of its own and refuses them.
@@ -67,7 +67,7 @@ type Order struct {
 func newOrder(s sandbox.Spec, local bool) Order {
 	o := Order{
 		ID: newID(), Run: s.Run, Profile: s.Profile, Limits: s.Limits, Env: s.Env, Image: s.Image,
-		Runtime: s.Runtime, Egress: s.Egress, Unasked: s.Unasked, BestEffort: s.BestEffort,
+		Runtime: s.Runtime, Egress: s.Egress, Defaulted: s.Defaulted, BestEffort: s.BestEffort,
 	}
 	if local {
 		o.Guest, o.Args, o.Layer, o.Folders = s.Guest, s.Args, s.Layer, s.Folders
@@ -79,7 +79,7 @@ func newOrder(s sandbox.Spec, local bool) Order {
 func (o Order) Spec() sandbox.Spec {
 	return sandbox.Spec{
 		Run: o.Run, Profile: o.Profile, Limits: o.Limits, Env: o.Env, Image: o.Image,
-		Runtime: o.Runtime, Egress: o.Egress, Unasked: o.Unasked, BestEffort: o.BestEffort,
+		Runtime: o.Runtime, Egress: o.Egress, Defaulted: o.Defaulted, BestEffort: o.BestEffort,
 		Guest: o.Guest, Args: o.Args, Layer: o.Layer, Folders: o.Folders,
 	}
 }

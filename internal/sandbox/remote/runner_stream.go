@@ -68,7 +68,7 @@ func waitClosed(ctx context.Context, conn net.Conn) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if Gone(conn) {
+			if IsDisconnected(conn) {
 				return
 			}
 		}

@@ -49,7 +49,7 @@ func (s *Command) Get(ctx context.Context, ref secret.Ref) (string, error) {
 	argv := s.o.Argv
 	if ref.Owner != "" {
 		if argv = s.o.Own; len(argv) == 0 {
-			return "", secret.NoOwn(ref, "program", "own_argv")
+			return "", secret.SharedOnlyError(ref, "program", "own_argv")
 		}
 	}
 	words := make([]string, len(argv))
@@ -64,7 +64,7 @@ func (s *Command) Get(ctx context.Context, ref secret.Ref) (string, error) {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case errors.As(err, &exit) && exit.ExitCode() > 0 && len(out) == 0: // a signal says nothing of the value
-		return "", secret.Unset(ref, words[0]+" exited with a code other than 0 and printed nothing")
+		return "", secret.NotSetError(ref, words[0]+" exited with a code other than 0 and printed nothing")
 	case err != nil:
 		return "", toolroom.Errorf(toolroom.CodeUpstreamError, "%s: %s failed: %w", ref, words[0], err).
 			WithHint("run it by hand: %s", strings.Join(words, " "))

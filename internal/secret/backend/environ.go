@@ -48,7 +48,7 @@ func (s *Environ) Get(_ context.Context, ref secret.Ref) (string, error) {
 	}
 	value, _ := s.o.Lookup(name)
 	if value == "" {
-		return "", secret.Unset(ref, "the variable "+name)
+		return "", secret.NotSetError(ref, "the variable "+name)
 	}
 	return value, nil
 }

@@ -33,7 +33,7 @@ func (s *Keyring) Get(ctx context.Context, ref secret.Ref) (string, error) {
 	}
 	value, err := untilDone(ctx, func() (string, error) { return keyring.Get(s.service(), user) })
 	if errors.Is(err, keyring.ErrNotFound) {
-		return "", secret.Unset(ref, "service "+s.service()+", user "+user+" of the keyring")
+		return "", secret.NotSetError(ref, "service "+s.service()+", user "+user+" of the keyring")
 	}
 	return value, err
 }

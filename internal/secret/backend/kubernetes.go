@@ -58,7 +58,7 @@ func (s *Kubernetes) Get(ctx context.Context, ref secret.Ref) (string, error) {
 	template := s.o.Secret
 	if ref.Owner != "" {
 		if template = s.o.Own; template == "" {
-			return "", secret.NoOwn(ref, "cluster", "own_secret")
+			return "", secret.SharedOnlyError(ref, "cluster", "own_secret")
 		}
 	}
 	name, err := template.Path(ref)
@@ -80,13 +80,13 @@ func (s *Kubernetes) Get(ctx context.Context, ref secret.Ref) (string, error) {
 	where := "secret " + name + " in namespace " + namespace + ", key " + key
 	if err := s.get(ctx, "/api/v1/namespaces/"+url.PathEscape(namespace)+"/secrets/"+name, ref, &answer); err != nil {
 		if toolroom.CodeOf(err) == toolroom.CodeNotFound {
-			return "", secret.Unset(ref, where)
+			return "", secret.NotSetError(ref, where)
 		}
 		return "", err
 	}
 	value, ok := answer.Data[key]
 	if !ok {
-		return "", secret.Unset(ref, where)
+		return "", secret.NotSetError(ref, where)
 	}
 	return string(value), nil
 }

@@ -88,7 +88,7 @@ func (s *Vault) Get(ctx context.Context, ref secret.Ref) (string, error) {
 	template := s.o.Path
 	if ref.Owner != "" {
 		if template = s.o.Own; template == "" {
-			return "", secret.NoOwn(ref, "Vault", "own_path")
+			return "", secret.SharedOnlyError(ref, "Vault", "own_path")
 		}
 	}
 	path, err := template.Path(ref)
@@ -107,7 +107,7 @@ func (s *Vault) Get(ctx context.Context, ref secret.Ref) (string, error) {
 	}
 	switch err := s.read(ctx, path, &answer); {
 	case toolroom.CodeOf(err) == toolroom.CodeNotFound:
-		return "", secret.Unset(ref, path+" in Vault, field "+field)
+		return "", secret.NotSetError(ref, path+" in Vault, field "+field)
 	case err != nil:
 		return "", fmt.Errorf("%s cannot be read: %w", ref, err)
 	}
@@ -115,7 +115,7 @@ func (s *Vault) Get(ctx context.Context, ref secret.Ref) (string, error) {
 	case string:
 		return value, nil
 	case nil:
-		return "", secret.Unset(ref, path+" in Vault, field "+field)
+		return "", secret.NotSetError(ref, path+" in Vault, field "+field)
 	default:
 		return "", toolroom.Errorf(toolroom.CodeUpstreamError, "%s is not a string in Vault", ref).WithHint("keep the field %s of %s as a string", field, path)
 	}

@@ -59,13 +59,13 @@ func (s *Server) serveRounds(x *request, work work) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.rounds.resume(state.Call, state.Turn)
+	rc, err := s.rounds.resume(state.Call, state.Turn)
 	if err != nil {
 		return nil, err
 	}
-	if d != nil {
-		d.Answer(x.answers) // questions that are still open are asked again
-		return s.rounds.await(d, x)
+	if rc != nil {
+		rc.Answer(x.answers) // questions that are still open are asked again
+		return s.rounds.await(rc, x)
 	}
 	if state.Approval == "" {
 		return nil, invalidState("the call that asked waits no longer")
@@ -104,7 +104,7 @@ type roundCall struct {
 
 // startRoundCall starts a call, which runs until its work is done or end is called.
 func startRoundCall(x *request, work work) *roundCall {
-	d := &roundCall{
+	rc := &roundCall{
 		Suspension: run.NewSuspension(run.Client{
 			Answers: slices.Sorted(maps.Keys(x.can.methods)), Capabilities: x.can.raw, Offered: x.answers, Fits: fitsQuestion,
 		}),
@@ -112,45 +112,45 @@ func startRoundCall(x *request, work work) *roundCall {
 		done: make(chan struct{}), task: make(chan *result, 1),
 	}
 	ctx, end := context.WithCancelCause(context.WithoutCancel(x.ctx))
-	d.end = end
-	d.current.Store(x)
+	rc.end = end
+	rc.current.Store(x)
 	go func() {
-		defer close(d.done)
-		defer d.cancel()
-		d.err = x.server.recoverPanic("a call", func() (err error) {
-			d.result, err = work(ctx, d)
+		defer close(rc.done)
+		defer rc.cancel()
+		rc.err = x.server.recoverPanic("a call", func() (err error) {
+			rc.result, err = work(ctx, rc)
 			return err
 		})
 	}()
-	return d
+	return rc
 }
 
-func (d *roundCall) cancel() { d.end(context.Canceled) }
+func (rc *roundCall) cancel() { rc.end(context.Canceled) }
 
-func (d *roundCall) currentRequest() *request { return d.current.Load() }
+func (rc *roundCall) currentRequest() *request { return rc.current.Load() }
 
-func (d *roundCall) acceptsTasks() bool { return d.tasks }
+func (rc *roundCall) acceptsTasks() bool { return rc.tasks }
 
-func (d *roundCall) outlivesRequest() bool { return true }
+func (rc *roundCall) outlivesRequest() bool { return true }
 
 // runWithTasks is like runWithApproval. In addition, if the MCP server of the tool answers
 // with a task and the client supports tasks, the response is a task and the call continues as
 // a job of the room.
 func (s *Server) runWithTasks(ctx context.Context, c client, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
-	d, ok := c.(*roundCall)
-	if !ok || !d.tasks {
+	rc, ok := c.(*roundCall)
+	if !ok || !rc.tasks {
 		return s.runWithApproval(ctx, c, call, e)
 	}
 	ctx = run.WithTasks(ctx, func(ctx context.Context, call toolroom.Call, state json.RawMessage) (source.Asker, error) {
-		if err := s.o.Worker.StartTask(ctx, d.Suspension, call, state, d.end); err != nil {
+		if err := s.o.Worker.StartTask(ctx, rc.Suspension, call, state, rc.end); err != nil {
 			return nil, err
 		}
-		d.task <- taskCreated(d.Job())
-		return d.Suspension, nil
+		rc.task <- taskCreated(rc.Job())
+		return rc.Suspension, nil
 	})
 	result := s.runWithApproval(ctx, c, call, e)
-	if d.Job() != nil {
-		d.Finish(result)
+	if rc.Job() != nil {
+		rc.Finish(result)
 	}
 	return result
 }
@@ -165,24 +165,24 @@ type roundCalls struct {
 
 // await waits for the end of the call or its next questions, and returns the result for the
 // client. If the request ends first, await ends the call.
-func (ds *roundCalls) await(d *roundCall, x *request) (*result, error) {
-	d.current.Store(x)
-	defer d.current.Store(nil)
-	left := context.AfterFunc(x.ctx, func() { d.end(context.Cause(x.ctx)) })
+func (calls *roundCalls) await(rc *roundCall, x *request) (*result, error) {
+	rc.current.Store(x)
+	defer rc.current.Store(nil)
+	left := context.AfterFunc(x.ctx, func() { rc.end(context.Cause(x.ctx)) })
 	defer left()
 	for {
 		select {
-		case <-d.done:
-			ds.forget(d)
-			return d.result, d.err
-		case task := <-d.task: // the call continues without the client
-			ds.forget(d)
+		case <-rc.done:
+			calls.forget(rc)
+			return rc.result, rc.err
+		case task := <-rc.task: // the call continues without the client
+			calls.forget(rc)
 			return task, nil
-		case <-d.Asked():
-			result, err := ds.inputRequired(d)
+		case <-rc.Asked():
+			result, err := calls.inputRequired(rc)
 			if err != nil {
-				d.cancel()
-				ds.forget(d)
+				rc.cancel()
+				calls.forget(rc)
 				return nil, err
 			}
 			if result != nil {
@@ -194,8 +194,8 @@ func (ds *roundCalls) await(d *roundCall, x *request) (*result, error) {
 
 // inputRequired suspends the call and returns the result that asks the client its open
 // questions. It returns nil if no question is open any more.
-func (ds *roundCalls) inputRequired(d *roundCall) (*result, error) {
-	open, approval := d.OpenQuestions()
+func (calls *roundCalls) inputRequired(rc *roundCall) (*result, error) {
+	open, approval := rc.OpenQuestions()
 	if len(open) == 0 {
 		return nil, nil
 	}
@@ -209,13 +209,13 @@ func (ds *roundCalls) inputRequired(d *roundCall) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	turn, err := ds.suspend(d)
+	turn, err := calls.suspend(rc)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	sealed, err := ds.seal(requestState{
-		Call: d.id, Turn: turn, Owner: d.owner, Request: d.request, Expires: time.Now().Add(answerWait),
-		Replica: ds.replica, Approval: approval,
+	sealed, err := calls.seal(requestState{
+		Call: rc.id, Turn: turn, Owner: rc.owner, Request: rc.request, Expires: time.Now().Add(answerWait),
+		Replica: calls.replica, Approval: approval,
 	})
 	if err != nil {
 		return nil, err
@@ -228,13 +228,13 @@ func (ds *roundCalls) inputRequired(d *roundCall) (*result, error) {
 
 // suspend adds a call to those that wait for answers, and returns the number of its round. It
 // returns an error if the caller has too many.
-func (ds *roundCalls) suspend(d *roundCall) (turn int, err error) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	if ds.open[d.id] == nil {
+func (calls *roundCalls) suspend(rc *roundCall) (turn int, err error) {
+	calls.mu.Lock()
+	defer calls.mu.Unlock()
+	if calls.open[rc.id] == nil {
 		waiting := 0
-		for _, other := range ds.open {
-			if other.owner == d.owner {
+		for _, other := range calls.open {
+			if other.owner == rc.owner {
 				waiting++
 			}
 		}
@@ -242,58 +242,58 @@ func (ds *roundCalls) suspend(d *roundCall) (turn int, err error) {
 			return 0, toolroom.Errorf(toolroom.CodeResourceLimit, "%d calls are already waiting for answers", waiting).
 				WithHint("answer some of them, or wait until they expire")
 		}
-		ds.open[d.id] = d
+		calls.open[rc.id] = rc
 	}
-	d.turn++
-	turn = d.turn
-	d.expiry = time.AfterFunc(answerWait, func() { ds.expire(d, turn) })
+	rc.turn++
+	turn = rc.turn
+	rc.expiry = time.AfterFunc(answerWait, func() { calls.expire(rc, turn) })
 	return turn, nil
 }
 
 // resume returns a suspended call whose client has answered a round. It returns nil if there is
 // no such call, and an error if the round has been answered already.
-func (ds *roundCalls) resume(id string, turn int) (*roundCall, error) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	d := ds.open[id]
-	if d == nil {
+func (calls *roundCalls) resume(id string, turn int) (*roundCall, error) {
+	calls.mu.Lock()
+	defer calls.mu.Unlock()
+	rc := calls.open[id]
+	if rc == nil {
 		return nil, nil
 	}
-	if d.turn != turn || d.currentRequest() != nil {
+	if rc.turn != turn || rc.currentRequest() != nil {
 		return nil, invalidState("this round has been answered")
 	}
-	d.expiry.Stop()
-	d.turn++
-	return d, nil
+	rc.expiry.Stop()
+	rc.turn++
+	return rc, nil
 }
 
 // expire ends a call whose client has not answered a round in time.
-func (ds *roundCalls) expire(d *roundCall, turn int) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	if d.turn == turn {
-		delete(ds.open, d.id)
-		d.cancel()
+func (calls *roundCalls) expire(rc *roundCall, turn int) {
+	calls.mu.Lock()
+	defer calls.mu.Unlock()
+	if rc.turn == turn {
+		delete(calls.open, rc.id)
+		rc.cancel()
 	}
 }
 
 // forget removes a call that has ended.
-func (ds *roundCalls) forget(d *roundCall) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	if d.expiry != nil {
-		d.expiry.Stop()
+func (calls *roundCalls) forget(rc *roundCall) {
+	calls.mu.Lock()
+	defer calls.mu.Unlock()
+	if rc.expiry != nil {
+		rc.expiry.Stop()
 	}
-	delete(ds.open, d.id)
+	delete(calls.open, rc.id)
 }
 
 // close ends all suspended calls.
-func (ds *roundCalls) close() {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	for _, d := range ds.open {
-		d.expiry.Stop()
-		d.cancel()
+func (calls *roundCalls) close() {
+	calls.mu.Lock()
+	defer calls.mu.Unlock()
+	for _, rc := range calls.open {
+		rc.expiry.Stop()
+		rc.cancel()
 	}
-	clear(ds.open)
+	clear(calls.open)
 }

@@ -152,5 +152,5 @@ func (t *Tool) bundle() (bundledProgram, error) {
 	for _, one := range slices.Concat(b.Builtins, b.Externals) {
 		ahead = append(ahead, js.Key(one))
 	}
-	return bundledProgram{text.String(), b.Place, ahead}, nil
+	return bundledProgram{text.String(), b.MapPosition, ahead}, nil
 }

@@ -125,8 +125,8 @@ func call(tool string, values []int) {
 	case "itself":
 		value = ask(bridge.Call, bridge.Map{{Key: "tool", Value: "fn:itself"}, {Key: "arguments", Value: bridge.Map{}}})
 	case "report":
-		job.Tell(bridge.Progress, 0, bridge.Map{{Key: "done", Value: 1.0}, {Key: "total", Value: 2.0}, {Key: "message", Value: "half"}})
-		job.Tell(bridge.Log, 0, bridge.Map{{Key: "level", Value: "warning"}, {Key: "message", Value: "careful"}, {Key: "fields", Value: bridge.Map{}}})
+		job.Send(bridge.Progress, 0, bridge.Map{{Key: "done", Value: 1.0}, {Key: "total", Value: 2.0}, {Key: "message", Value: "half"}})
+		job.Send(bridge.Log, 0, bridge.Map{{Key: "level", Value: "warning"}, {Key: "message", Value: "careful"}, {Key: "fields", Value: bridge.Map{}}})
 		value = true
 	case "keep":
 		handle, _ := ask(bridge.Put, bridge.Map{{Key: "name", Value: "a.txt"}, {Key: "media_type", Value: "text/plain"}, {Key: "data", Value: []byte("abc")}}).(bridge.Handle)

@@ -64,7 +64,7 @@ var programs = map[string]func(args []string) error{
 	"token":    func([]string) error { return write([]byte{0, 0, 0, 9, 0x84, 0x18, 30, 0, 0x43, 1, 2, 3, 0xa0}) },
 	"announce": func([]string) error { return write([]byte{0, 255, 255, 255}) },
 	"result": func([]string) error {
-		return tellServer(func(job *bridge.Job) error { return job.Tell(bridge.Result, 0, nil) })
+		return tellServer(func(job *bridge.Job) error { return job.Send(bridge.Result, 0, nil) })
 	},
 	"ids":    ids,
 	"unread": unread,

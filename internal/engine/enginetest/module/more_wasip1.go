@@ -165,7 +165,7 @@ var question = bridge.Map{{Key: "tool", Value: "echo:value"}, {Key: "arguments",
 func ids([]string) error {
 	return tellServer(func(job *bridge.Job) error {
 		for _, id := range []uint64{7, 7, 7, 0, 1 << 40, 1 << 63} {
-			if err := job.Tell(bridge.Call, id, question); err != nil {
+			if err := job.Send(bridge.Call, id, question); err != nil {
 				return err
 			}
 		}
@@ -177,7 +177,7 @@ func unread([]string) error {
 	return tellServer(func(job *bridge.Job) error {
 		arguments := bridge.Map{{Key: "value", Value: strings.Repeat("x", 100_000)}}
 		for id := uint64(1); ; id++ {
-			if err := job.Tell(bridge.Call, id, bridge.Map{{Key: "tool", Value: "echo:value"}, {Key: "arguments", Value: arguments}}); err != nil {
+			if err := job.Send(bridge.Call, id, bridge.Map{{Key: "tool", Value: "echo:value"}, {Key: "arguments", Value: arguments}}); err != nil {
 				return err
 			}
 		}
@@ -187,7 +187,7 @@ func unread([]string) error {
 // blockAfterEnd waits for ever after its last frame.
 func blockAfterEnd([]string) error {
 	return tellServer(func(job *bridge.Job) error {
-		if err := job.Tell(bridge.Done, 0, bridge.Map{{Key: "value", Value: int64(1)}}); err != nil {
+		if err := job.Send(bridge.Done, 0, bridge.Map{{Key: "value", Value: int64(1)}}); err != nil {
 			return err
 		}
 		<-job.Context().Done()
@@ -198,7 +198,7 @@ func blockAfterEnd([]string) error {
 func sendAfterEnd([]string) error {
 	return tellServer(func(job *bridge.Job) error {
 		for range 3 {
-			if err := job.Tell(bridge.Done, 0, bridge.Map{{Key: "value", Value: int64(1)}}); err != nil {
+			if err := job.Send(bridge.Done, 0, bridge.Map{{Key: "value", Value: int64(1)}}); err != nil {
 				return err
 			}
 		}

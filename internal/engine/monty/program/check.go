@@ -229,7 +229,7 @@ func (s *script) checkArguments(c call) string {
 		case begin && t.kind == word && s.at(i+1).is("="):
 			names = append(names, t.text)
 			if value := s.at(i + 2); value.kind == text && (s.at(i+3).is(",") || i+3 == c.last) && plainText(value.text) != "" {
-				if wrong := c.tool.Misfit(t.text, plainText(value.text)); wrong != "" {
+				if wrong := c.tool.ArgumentProblem(t.text, plainText(value.text)); wrong != "" {
 					return wrong
 				}
 			}
