@@ -28,27 +28,27 @@ import (
 // serve. getenv returns environment variables.
 func Serve(ctx context.Context, socket, build string, getenv func(string) string, log *slog.Logger) error {
 	return program.Serve(ctx, socket, os.Stdin, os.Stdout, program.ServeOptions{
-		Build: build, Drivers: makers(getenv), Log: log,
+		Build: build, Drivers: driverMakers(getenv), Log: log,
 		Handlers: map[string]http.Handler{app.WorkflowName: newWorkflowHandler(log)},
 	})
 }
 
-// makers returns what makes the drivers.
-func makers(getenv func(string) string) map[string]program.NewDriver {
+// driverMakers returns the constructors of the drivers, by name.
+func driverMakers(getenv func(string) string) map[string]program.NewDriver {
 	all := map[string]program.NewDriver{
-		"docker":      from(func(c config.Docker) sandbox.Driver { return newDocker(c, getenv) }),
-		"gvisor":      from(newGVisor),
-		"kubernetes":  from(newKubernetes),
-		"proxmox_lxc": from(newProxmox),
-		"microvm":     from(func(s app.MicroVMSettings) sandbox.Driver { return microvm.NewQEMU(machine(s)) }),
-		"firecracker": from(func(s app.MicroVMSettings) sandbox.Driver { return microvm.NewFirecracker(machine(s)) }),
+		"docker":      fromSettings(func(c config.Docker) sandbox.Driver { return newDocker(c, getenv) }),
+		"gvisor":      fromSettings(newGVisor),
+		"kubernetes":  fromSettings(newKubernetes),
+		"proxmox_lxc": fromSettings(newProxmox),
+		"microvm":     fromSettings(func(s app.MicroVMSettings) sandbox.Driver { return microvm.NewQEMU(microVMOptions(s)) }),
+		"firecracker": fromSettings(func(s app.MicroVMSettings) sandbox.Driver { return microvm.NewFirecracker(microVMOptions(s)) }),
 	}
 	addLinux(all)
 	return all
 }
 
-// from returns what makes a driver from settings in JSON.
-func from[S any](make func(S) sandbox.Driver) program.NewDriver {
+// fromSettings returns a constructor that decodes the settings of a driver from JSON.
+func fromSettings[S any](make func(S) sandbox.Driver) program.NewDriver {
 	return func(text json.RawMessage) (sandbox.Driver, error) {
 		var settings S
 		if err := json.Unmarshal(text, &settings); err != nil {
@@ -76,7 +76,7 @@ func newKubernetes(c config.Kubernetes) sandbox.Driver {
 	})
 }
 
-func machine(s app.MicroVMSettings) microvm.Options {
+func microVMOptions(s app.MicroVMSettings) microvm.Options {
 	return microvm.Options{Folder: microvm.Folder(s.Home), Guest: s.Guest.Path, GuestArgs: s.Guest.Args}
 }
 

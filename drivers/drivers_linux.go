@@ -9,8 +9,8 @@ import (
 
 // addLinux adds the drivers of engines that exist only on Linux.
 func addLinux(all map[string]program.NewDriver) {
-	all["containerd"] = from(func(c config.Containerd) sandbox.Driver { return containerd.New(containerdOptions(c)) })
-	all["kata"] = from(func(c config.Containerd) sandbox.Driver { return containerd.NewKata(containerdOptions(c)) })
+	all["containerd"] = fromSettings(func(c config.Containerd) sandbox.Driver { return containerd.New(containerdOptions(c)) })
+	all["kata"] = fromSettings(func(c config.Containerd) sandbox.Driver { return containerd.NewKata(containerdOptions(c)) })
 }
 
 func containerdOptions(c config.Containerd) containerd.Options {

@@ -26,7 +26,7 @@ func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error
 }
 
 func (d *Driver) clean(ctx context.Context, c *containerd.Client, dry bool) ([]sandbox.Leftover, error) {
-	ctx = d.within(ctx)
+	ctx = d.withNamespace(ctx)
 	containers, err := d.cleanContainers(ctx, c, dry)
 	leased, lerr := cleanLeases(ctx, c, dry)
 	folders := proc.CleanFolders("", dry)

@@ -53,9 +53,9 @@ const (
 	KataShim = "io.containerd.kata.v2"
 )
 
-// offered are the runtimes that a run may choose. Any other name would be a program of
+// allowedRuntimes are the runtimes that a run may choose. Any other name would be a program of
 // the PATH that the daemon starts as root.
-var offered = []string{"runc", "runsc"}
+var allowedRuntimes = []string{"runc", "runsc"}
 
 // leaseTime is the time after which the daemon removes the remains of a start whose
 // process has died.
@@ -111,7 +111,7 @@ func (d *Driver) open(ctx context.Context) (*containerd.Client, error) {
 // dial connects to the daemon. It checks the socket first, because the client would wait
 // for a missing one.
 func (d *Driver) dial(ctx context.Context) (*containerd.Client, error) {
-	if err := knock(ctx, d.o.Address); err != nil {
+	if err := tryConnect(ctx, d.o.Address); err != nil {
 		return nil, err
 	}
 	c, err := containerd.New(d.o.Address, containerd.WithDefaultNamespace(d.o.Namespace), containerd.WithTimeout(dialTimeout))
@@ -125,14 +125,14 @@ func (d *Driver) dial(ctx context.Context) (*containerd.Client, error) {
 	return c, nil
 }
 
-// within returns a context for calls in the driver's namespace.
-func (d *Driver) within(ctx context.Context) context.Context {
+// withNamespace returns a context for calls in the driver's namespace.
+func (d *Driver) withNamespace(ctx context.Context) context.Context {
 	return namespaces.WithNamespace(ctx, d.o.Namespace)
 }
 
 // Start creates a container and starts its task.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, err error) {
-	ctx = d.within(ctx)
+	ctx = d.withNamespace(ctx)
 	c, err := d.connect(ctx)
 	if err != nil {
 		return nil, d.unreachable(ctx, err)
@@ -142,9 +142,9 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 	}
 	if s.Runtime == "" {
 		s.Runtime = d.o.Runtime
-	} else if s.Runtime != d.o.Runtime && (d.name == "kata" || !slices.Contains(offered, s.Runtime)) {
+	} else if s.Runtime != d.o.Runtime && (d.name == "kata" || !slices.Contains(allowedRuntimes, s.Runtime)) {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the runtime %q under %s", s.Runtime, d.name).
-			WithHint("containerd offers %s; set others in code.runtimes.containerd.runtime", strings.Join(offered, ", "))
+			WithHint("containerd offers %s; set others in code.runtimes.containerd.runtime", strings.Join(allowedRuntimes, ", "))
 	}
 	if len(s.Egress) > 0 && !hasLoopback(s.Runtime) {
 		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot limit the network to a list of hosts under the runtime %s", d.name, s.Runtime).
@@ -263,7 +263,7 @@ func runtimeOption(name string) (containerd.NewContainerOpts, error) {
 
 // LoadImage loads and unpacks the images of an archive in the driver's namespace.
 func (d *Driver) LoadImage(ctx context.Context, archive io.Reader) error {
-	ctx = d.within(ctx)
+	ctx = d.withNamespace(ctx)
 	c, err := d.connect(ctx)
 	if err != nil {
 		return d.unreachable(ctx, err)

@@ -74,7 +74,7 @@ func (b *instance) run(ctx context.Context) error {
 // watch sets the task of the instance, and waits for its end in the background.
 func (b *instance) watch(ctx context.Context, task containerd.Task) error {
 	b.task = task
-	exit, err := task.Wait(b.driver.within(context.WithoutCancel(ctx)))
+	exit, err := task.Wait(b.driver.withNamespace(context.WithoutCancel(ctx)))
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (b *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
 func (b *instance) Kill(ctx context.Context) error {
 	b.killing.Lock()
 	defer b.killing.Unlock()
-	ctx = b.driver.within(ctx)
+	ctx = b.driver.withNamespace(ctx)
 	var errs []error
 	if b.task == nil && b.container != nil { // the container may have a task anyway
 		if task, err := b.container.Task(ctx, nil); err == nil {

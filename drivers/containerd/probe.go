@@ -29,8 +29,8 @@ const (
 	dialTimeout  = 3 * time.Second
 )
 
-// knock returns the error of connecting to a socket, or nil.
-func knock(ctx context.Context, address string) error {
+// tryConnect connects to a socket and closes the connection.
+func tryConnect(ctx context.Context, address string) error {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, "unix", address)
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if p, ok := d.probeRuntime(); !ok {
 		return p
 	}
-	ctx, done := context.WithTimeout(d.within(ctx), probeTimeout)
+	ctx, done := context.WithTimeout(d.withNamespace(ctx), probeTimeout)
 	defer done()
 	c, err := d.connect(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func (d *Driver) runtimes() map[string]string {
 		return nil
 	}
 	all := map[string]string{}
-	for _, name := range offered {
+	for _, name := range allowedRuntimes {
 		if _, err := exec.LookPath(name); err == nil {
 			all[name] = isolation(name, sandbox.Standard)
 		}

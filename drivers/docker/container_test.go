@@ -34,7 +34,7 @@ func TestOnlyAnEngineOfThisMachineShowsItsFolders(t *testing.T) {
 		"unix:///var/run/docker.sock": true, "npipe:////./pipe/docker_engine": true, "tcp://127.0.0.1:2375": true, "tcp://[::1]:2375": true, "http://localhost:2375": true,
 		"tcp://10.0.0.7:2376": false, "ssh://build.example.com": false, "tcp://127.0.0.1.example.com:2375": false, "tcp://": false,
 	} {
-		if got := isHere(address); got != want {
+		if got := isLocal(address); got != want {
 			t.Errorf("%s: %t", address, got)
 		}
 	}

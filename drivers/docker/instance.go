@@ -92,7 +92,7 @@ func (b *instance) Kill(ctx context.Context) error {
 	for b.engine.info.podman && err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "container state improper") {
 		// Podman fails if the container ends at this moment.
 		select {
-		case <-time.After(podmanAgain):
+		case <-time.After(podmanRetryPause):
 		case <-ctx.Done():
 		}
 		err = b.remove(ctx)
@@ -115,8 +115,8 @@ func (b *instance) Kill(ctx context.Context) error {
 	return err
 }
 
-// podmanAgain is the pause between attempts to remove an ending container.
-const podmanAgain = 50 * time.Millisecond
+// podmanRetryPause is the pause between attempts to remove an ending container.
+const podmanRetryPause = 50 * time.Millisecond
 
 func (b *instance) remove(ctx context.Context) error {
 	_, err := b.engine.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})

@@ -114,9 +114,9 @@ func (f engineInfo) held(s sandbox.Spec) map[sandbox.Limit]string {
 	return held
 }
 
-// isHere reports whether the engine at an address runs on this machine. Another one would look
+// isLocal reports whether the engine at an address runs on this machine. Another one would look
 // for folders of this machine on its own.
-func isHere(address string) bool {
+func isLocal(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
 		return false
@@ -139,7 +139,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: e.info.version, Isolation: e.info.isolation(d.o.Runtime, sandbox.Standard), Holds: e.info.holds, Lacks: e.info.lacks, DevLacks: oci.DevLacks(), Images: true, Folders: isHere(e.DaemonHost()), Runtimes: map[string]string{}}
+	p := sandbox.Probe{State: sandbox.Available, Version: e.info.version, Isolation: e.info.isolation(d.o.Runtime, sandbox.Standard), Holds: e.info.holds, Lacks: e.info.lacks, DevLacks: oci.DevLacks(), Images: true, Folders: isLocal(e.DaemonHost()), Runtimes: map[string]string{}}
 	if e.info.isGVisor(d.o.Runtime) {
 		p.Holds, p.Lacks = maps.Clone(p.Holds), maps.Clone(p.Lacks)
 		delete(p.Holds, sandbox.LimitPIDs)

@@ -12,7 +12,7 @@ import (
 )
 
 // removeCgroups removes the cgroups that runsc has left of a container: a runsc that
-// is killed before it has written its state does not know them any more. It kills the
+// was killed before it wrote its state no longer knows them. It kills the
 // processes that are still in them.
 func removeCgroups(ctx context.Context, id string) error {
 	v1, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", id))

@@ -29,11 +29,11 @@ type checkpoint struct {
 	failed error  // the error that prevented it
 }
 
-// A checkpoint takes some 10 MB of disk. Limits are part of its kind, and programs
+// A checkpoint takes about 10 MB of disk. Limits are part of its kind, and programs
 // choose them, so the number of checkpoints must be bounded.
 const (
 	maxCheckpoints = 8
-	maxAsked       = 64 // number of remembered kinds
+	maxRequested   = 64 // number of remembered kinds
 )
 
 // checkpointOf returns a checkpoint from which a sandbox for s can be restored, or nil.
@@ -45,7 +45,7 @@ func (d *Driver) checkpointOf(ctx context.Context, s sandbox.Spec) *checkpoint {
 	if !d.o.Restore || s.Profile == sandbox.Dev || len(s.Egress) > 0 || len(s.Folders) > 0 || os.Geteuid() != 0 {
 		return nil
 	}
-	c := d.askedAgain(s)
+	c := d.checkpointOnRepeat(s)
 	if c == nil {
 		return nil
 	}
@@ -62,44 +62,44 @@ func (d *Driver) checkpointOf(ctx context.Context, s sandbox.Spec) *checkpoint {
 	return c
 }
 
-// askedAgain returns the checkpoint for s, which may not be made yet. It returns nil
-// the first time, and if there are too many.
-func (d *Driver) askedAgain(s sandbox.Spec) *checkpoint {
+// checkpointOnRepeat returns the checkpoint for s, which may not be made yet. It returns nil
+// for the first request of a kind, and if there are too many checkpoints.
+func (d *Driver) checkpointOnRepeat(s sandbox.Spec) *checkpoint {
 	s.Run, s.Limits.Wall = "", 0
 	binary, err := os.Stat(s.Guest) // a restored sandbox opens the file again
 	if err != nil {
 		return nil
 	}
 	kind := fmt.Sprintf("%#v %s %d", s, binary.ModTime(), binary.Size())
-	d.keeping.Lock()
-	defer d.keeping.Unlock()
-	if c := d.kept[kind]; c != nil || len(d.kept) >= maxCheckpoints {
+	d.checkpointsMu.Lock()
+	defer d.checkpointsMu.Unlock()
+	if c := d.checkpoints[kind]; c != nil || len(d.checkpoints) >= maxCheckpoints {
 		return c
 	}
-	if !d.asked[kind] {
-		if d.asked == nil || len(d.asked) >= maxAsked {
-			d.asked = map[string]bool{}
+	if !d.requested[kind] {
+		if d.requested == nil || len(d.requested) >= maxRequested {
+			d.requested = map[string]bool{}
 		}
-		d.asked[kind] = true
+		d.requested[kind] = true
 		return nil
 	}
-	if d.kept == nil {
-		d.kept = map[string]*checkpoint{}
+	if d.checkpoints == nil {
+		d.checkpoints = map[string]*checkpoint{}
 	}
-	d.kept[kind] = &checkpoint{kind: kind}
-	return d.kept[kind]
+	d.checkpoints[kind] = &checkpoint{kind: kind}
+	return d.checkpoints[kind]
 }
 
-// withHold returns s for a guest that waits for its checkpoint. A sandbox must be
+// withCheckpointWait returns s with the variable that makes the guest wait for its checkpoint. A sandbox must be
 // restored with the spec that it was saved with.
-func withHold(s sandbox.Spec) sandbox.Spec {
+func withCheckpointWait(s sandbox.Spec) sandbox.Spec {
 	s.Env = append(slices.Clone(s.Env), guest.HoldEnv+"=1")
 	return s
 }
 
 // makeCheckpoint starts a sandbox, waits until it is prepared, and saves it.
 func (d *Driver) makeCheckpoint(ctx context.Context, c *checkpoint, s sandbox.Spec) error {
-	b, err := d.start(withHold(s), nil)
+	b, err := d.start(withCheckpointWait(s), nil)
 	if err != nil {
 		return err
 	}
@@ -124,11 +124,11 @@ func (d *Driver) makeCheckpoint(ctx context.Context, c *checkpoint, s sandbox.Sp
 
 // drop removes a checkpoint that is not used any more.
 func (d *Driver) drop(c *checkpoint) error {
-	d.keeping.Lock()
-	if d.kept[c.kind] == c {
-		delete(d.kept, c.kind)
+	d.checkpointsMu.Lock()
+	if d.checkpoints[c.kind] == c {
+		delete(d.checkpoints, c.kind)
 	}
-	d.keeping.Unlock()
+	d.checkpointsMu.Unlock()
 	c.making.Lock()
 	defer c.making.Unlock()
 	if c.folder == "" {
@@ -139,9 +139,9 @@ func (d *Driver) drop(c *checkpoint) error {
 
 // Close removes the checkpoints. The driver stays usable, and makes new ones.
 func (d *Driver) Close() error {
-	d.keeping.Lock()
-	all := slices.Collect(maps.Values(d.kept))
-	d.keeping.Unlock()
+	d.checkpointsMu.Lock()
+	all := slices.Collect(maps.Values(d.checkpoints))
+	d.checkpointsMu.Unlock()
 	var errs []error
 	for _, c := range all {
 		errs = append(errs, d.drop(c))
@@ -164,8 +164,8 @@ func (b *restoredStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// resume tells the guest that it has been restored.
-func (b *instance) resume(from *checkpoint) {
+// notifyRestored tells the guest that it has been restored.
+func (b *instance) notifyRestored(from *checkpoint) {
 	b.from, b.restored = from, &restoredStream{ReadWriteCloser: b.Child.Stream()}
 	_, _ = b.restored.Write([]byte{'\n'}) // if the guest is gone, its missing hello reports it
 }

@@ -52,9 +52,9 @@ type Driver struct {
 	cgroups, tried bool
 	failure        error
 
-	keeping sync.Mutex
-	kept    map[string]*checkpoint // by kind
-	asked   map[string]bool        // requested kinds
+	checkpointsMu sync.Mutex
+	checkpoints   map[string]*checkpoint // by kind
+	requested     map[string]bool        // requested kinds
 }
 
 // New returns a driver.
@@ -97,7 +97,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	}
 	from := d.checkpointOf(ctx, s)
 	if from != nil {
-		s = withHold(s)
+		s = withCheckpointWait(s)
 	}
 	b, err := d.start(s, from)
 	if err != nil {
@@ -171,7 +171,7 @@ func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *instance, err error
 		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: b.folder, Owner: proc.Owner(),
 	})
 	if err == nil && from != nil {
-		b.resume(from)
+		b.notifyRestored(from)
 	}
 	return b, err
 }

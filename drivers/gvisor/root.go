@@ -10,15 +10,15 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// shown are the folders of this machine with programs and libraries, and the files
-// that those look up.
-var shown = []string{
+// hostPaths are the folders of this machine with programs and libraries, and the files
+// that programs and libraries read.
+var hostPaths = []string{
 	"/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr",
 	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs",
 }
 
-// written are the files of a root that must differ from this machine's.
-var written = map[string]string{
+// rootFiles are the files of a root that must differ from those of this machine.
+var rootFiles = map[string]string{
 	"etc/passwd":         "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/work:/bin/sh\n",
 	"etc/group":          "root:x:0:\nnogroup:x:65534:\n",
 	"etc/hosts":          "127.0.0.1 localhost\n",
@@ -35,13 +35,13 @@ func systemRoot(folder string) ([]specs.Mount, error) {
 			return nil, err
 		}
 	}
-	for name, text := range written {
+	for name, text := range rootFiles {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 			return nil, err
 		}
 	}
 	var mounts []specs.Mount
-	for _, path := range shown {
+	for _, path := range hostPaths {
 		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// own are files that replace those of the packages, or are added to them.
-var own = []struct {
+// ownFiles are files that replace those of the packages, or are added to them.
+var ownFiles = []struct {
 	name, text string
 }{
 	{"etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/work:/bin/sh\n"},
@@ -45,24 +45,24 @@ func entries(tree string, o Options, each func(*tar.Header, io.Reader) error) er
 			return err
 		}
 		h.Name = strings.TrimPrefix(h.Name, "./")
-		if h.Name == "" || !keep(h) {
+		if h.Name == "" || !isKept(h) {
 			continue
 		}
 		h.Linkname = hardLink(h)
-		if err := each(plain(h, o.Time), r); err != nil {
+		if err := each(withoutMetadata(h, o.Time), r); err != nil {
 			return err
 		}
 	}
 	return ownEntries(o, each)
 }
 
-func keep(h *tar.Header) bool {
+func isKept(h *tar.Header) bool {
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink:
 	default:
 		return false
 	}
-	for _, f := range own {
+	for _, f := range ownFiles {
 		if h.Name == f.name {
 			return false
 		}
@@ -77,8 +77,8 @@ func hardLink(h *tar.Header) string {
 	return h.Linkname
 }
 
-// plain returns h without metadata that differs between builds.
-func plain(h *tar.Header, at time.Time) *tar.Header {
+// withoutMetadata returns h without metadata that differs between builds.
+func withoutMetadata(h *tar.Header, at time.Time) *tar.Header {
 	const sticky = 0o1000
 	return &tar.Header{
 		Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size,
@@ -90,12 +90,12 @@ func ownEntries(o Options, each func(*tar.Header, io.Reader) error) error {
 	// A tmpfs that is mounted here takes the mode of this folder if the engine sets no
 	// owner, as Podman does not.
 	folder := &tar.Header{Typeflag: tar.TypeDir, Name: "work/", Mode: 0o777, Uid: 65534, Gid: 65534}
-	if err := each(plain(folder, o.Time), nil); err != nil {
+	if err := each(withoutMetadata(folder, o.Time), nil); err != nil {
 		return err
 	}
-	for _, f := range own {
+	for _, f := range ownFiles {
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: 0o644, Size: int64(len(f.text))}
-		if err := each(plain(h, o.Time), strings.NewReader(f.text)); err != nil {
+		if err := each(withoutMetadata(h, o.Time), strings.NewReader(f.text)); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func ownEntries(o Options, each func(*tar.Header, io.Reader) error) error {
 		return err
 	}
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: GuestPath[1:], Mode: 0o755, Size: info.Size()}
-	return each(plain(h, o.Time), guest)
+	return each(withoutMetadata(h, o.Time), guest)
 }
 
 func writeLayer(w io.Writer, tree string, o Options) error {

@@ -54,7 +54,7 @@ func (c *cluster) clean(ctx context.Context, dry bool) ([]sandbox.Leftover, erro
 		return left, err
 	}
 	for _, p := range pods.Items {
-		if proc.Abandoned(p.Labels) || ended(&p) && time.Since(p.CreationTimestamp.Time) > endedAge {
+		if proc.Abandoned(p.Labels) || hasEnded(&p) && time.Since(p.CreationTimestamp.Time) > endedAge {
 			left = append(left, sandbox.Leftover{Kind: "pod", Name: p.Name}.Remove(dry, func() error {
 				return ignoreNotFound(c.pods.delete(ctx, p.Name))
 			}))

@@ -41,8 +41,8 @@ func (b *instance) awaitRunning(ctx context.Context) error {
 			return true
 		}
 		last, b.pod = p, p.Name
-		why = cannotRun(p)
-		return why != nil || running(p)
+		why = startError(p)
+		return why != nil || isRunning(p)
 	})
 	switch {
 	case why != nil:
@@ -54,16 +54,16 @@ func (b *instance) awaitRunning(ctx context.Context) error {
 	}
 	asking, done := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer done()
-	return pending(last, b.cluster.warnings(asking, b.id, b.pod))
+	return pendingError(last, b.cluster.warnings(asking, b.id, b.pod))
 }
 
-func running(p *corev1.Pod) bool {
+func isRunning(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.Name == container && s.State.Running != nil
 	})
 }
 
-func ended(p *corev1.Pod) bool {
+func hasEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 }
 
@@ -73,8 +73,8 @@ func outOfMemory(p *corev1.Pod) bool {
 	})
 }
 
-// evicted returns why the cluster removed the Pod from its node, or nil.
-func evicted(p *corev1.Pod) error {
+// evictionError returns why the cluster removed the Pod from its node, or nil.
+func evictionError(p *corev1.Pod) error {
 	e := func(what string) *toolroom.Error {
 		return retryable(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: %s was %s: %s", describe(p), what, cmp.Or(p.Status.Message, "no reason is given")))
 	}
@@ -91,9 +91,9 @@ func evicted(p *corev1.Pod) error {
 	return nil
 }
 
-// cannotRun returns why a Pod will never run, or nil if it still may.
-func cannotRun(p *corev1.Pod) error {
-	if err := evicted(p); err != nil {
+// startError returns why a Pod will never run, or nil if it still may.
+func startError(p *corev1.Pod) error {
+	if err := evictionError(p); err != nil {
 		return err
 	}
 	unavailable := func(format string, args ...any) *toolroom.Error {
@@ -128,14 +128,14 @@ func cannotRun(p *corev1.Pod) error {
 			return unavailable("%s", text).WithHint("kubectl describe pod, while another run starts, shows the details")
 		}
 	}
-	if ended(p) {
+	if hasEnded(p) {
 		return unavailable("it ended before the guest ran: %s", cmp.Or(strings.TrimSpace(p.Status.Reason+" "+p.Status.Message), string(p.Status.Phase)))
 	}
 	return nil
 }
 
-// pending returns why a Pod did not run in time. p is nil if there was none.
-func pending(p *corev1.Pod, events string) error {
+// pendingError returns why a Pod did not run in time. p is nil if there was none.
+func pendingError(p *corev1.Pod, events string) error {
 	if events != "" {
 		events = "; events: " + events
 	}
@@ -184,7 +184,7 @@ const logLines = 20
 // withLog adds the end of a container's log to an error, because the Pod and its log
 // are deleted.
 func (b *instance) withLog(ctx context.Context, p *corev1.Pod, why error) error {
-	if p == nil || !ended(p) {
+	if p == nil || !hasEnded(p) {
 		return why
 	}
 	ctx, done := context.WithTimeout(ctx, callTimeout)

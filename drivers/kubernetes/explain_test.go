@@ -55,7 +55,7 @@ func TestAPodThatWillNotRunSaysWhy(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			err := cannotRun(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "n"}, Status: tt.status})
+			err := startError(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "n"}, Status: tt.status})
 			if tt.want == "" {
 				if err != nil {
 					t.Errorf("the Pod was given up: %v", err)
@@ -80,7 +80,7 @@ func TestAPendingPodReportsWhatItWaitsFor(t *testing.T) {
 		"was not assigned to a node; events: E":  {},
 		"did not run in time; events: E":         {Spec: corev1.PodSpec{NodeName: "n"}},
 	} {
-		if err := pending(p, "E"); !strings.Contains(err.Error(), want) || toolroom.AsError(err).Hints() == "" {
+		if err := pendingError(p, "E"); !strings.Contains(err.Error(), want) || toolroom.AsError(err).Hints() == "" {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

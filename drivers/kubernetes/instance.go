@@ -43,7 +43,7 @@ const jobTTL = 60
 
 // create makes the Pod, or a Job that makes it.
 func (b *instance) create(ctx context.Context, p *corev1.Pod) error {
-	return called(ctx, func(ctx context.Context) error {
+	return withCallTimeout(ctx, func(ctx context.Context) error {
 		if !b.job {
 			return b.cluster.pods.create(ctx, p, &corev1.Pod{})
 		}
@@ -130,10 +130,10 @@ func (b *instance) examine(ctx context.Context) (*corev1.Pod, error) {
 			return false
 		}
 		last = p
-		if why = evicted(p); why == nil && p.DeletionTimestamp != nil {
+		if why = evictionError(p); why == nil && p.DeletionTimestamp != nil {
 			return false // it is being deleted
 		}
-		return why != nil || ended(p)
+		return why != nil || hasEnded(p)
 	})
 	if err != nil && ctx.Err() == nil {
 		return last, b.cluster.explain(ctx, err)
@@ -174,7 +174,7 @@ func (b *instance) Kill(ctx context.Context) error {
 // awaitNoJob waits for the garbage collector, which removes a Job after its Pod.
 func (b *instance) awaitNoJob(ctx context.Context) error {
 	for {
-		err := called(ctx, func(ctx context.Context) error {
+		err := withCallTimeout(ctx, func(ctx context.Context) error {
 			return b.cluster.jobs.get(ctx, b.id, &batchv1.Job{})
 		})
 		if err != nil {
@@ -183,13 +183,13 @@ func (b *instance) awaitNoJob(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(again):
+		case <-time.After(rewatchPause):
 		}
 	}
 }
 
 func (b *instance) delete(ctx context.Context) error {
-	return called(ctx, func(ctx context.Context) error {
+	return withCallTimeout(ctx, func(ctx context.Context) error {
 		if b.job {
 			return b.cluster.jobs.delete(ctx, b.id)
 		}

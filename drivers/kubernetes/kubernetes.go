@@ -206,8 +206,8 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// called calls f with callTimeout.
-func called(ctx context.Context, f func(context.Context) error) error {
+// withCallTimeout calls f with callTimeout.
+func withCallTimeout(ctx context.Context, f func(context.Context) error) error {
 	ctx, done := context.WithTimeout(ctx, callTimeout)
 	defer done()
 	err := f(ctx)

@@ -24,7 +24,7 @@ func policy() networkingv1.NetworkPolicySpec {
 // ensurePolicy makes the network policy if it does not exist. A missing permission is
 // not an error: the probe reports what is enforced without the policy.
 func (c *cluster) ensurePolicy(ctx context.Context) error {
-	return called(ctx, func(ctx context.Context) error {
+	return withCallTimeout(ctx, func(ctx context.Context) error {
 		var found networkingv1.NetworkPolicy
 		err := c.policies.get(ctx, policyName, &found)
 		if apierrors.IsNotFound(err) {

@@ -83,7 +83,7 @@ func podFor(s sandbox.Spec, o Options, id string) *corev1.Pod {
 	if s.Profile == sandbox.Dev {
 		spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0)), SeccompProfile: spec.SecurityContext.SeccompProfile}
 	} else {
-		mask(&spec)
+		hideFolders(&spec)
 		// The program has no business looking up names in the cluster.
 		spec.DNSPolicy, spec.DNSConfig = corev1.DNSNone, &corev1.PodDNSConfig{Nameservers: []string{"127.0.0.1"}}
 	}
@@ -116,17 +116,17 @@ func containerFor(s sandbox.Spec, o Options) corev1.Container {
 	return c
 }
 
-// masked are the folders that a program does not see: terminals and the tree of cgroups. A
+// hiddenFolders are the folders that a program does not see: terminals and the tree of cgroups. A
 // Pod cannot mask paths, but a volume can lie over them. Below /proc no volume can.
-var masked = []string{"/dev/pts", "/sys/fs/cgroup"}
+var hiddenFolders = []string{"/dev/pts", "/sys/fs/cgroup"}
 
-// mask puts an empty folder over what a program must not see.
-func mask(spec *corev1.PodSpec) {
+// hideFolders puts an empty folder over what a program must not see.
+func hideFolders(spec *corev1.PodSpec) {
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "nothing", VolumeSource: corev1.VolumeSource{
 		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: quantity(4096)},
 	}})
 	mounts := &spec.Containers[0].VolumeMounts
-	for _, path := range masked {
+	for _, path := range hiddenFolders {
 		*mounts = append(*mounts, corev1.VolumeMount{Name: "nothing", MountPath: path, ReadOnly: true})
 	}
 }

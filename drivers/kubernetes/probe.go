@@ -33,7 +33,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		return refusal(err)
 	}
 	var v version.Info
-	err = called(ctx, func(ctx context.Context) error {
+	err = withCallTimeout(ctx, func(ctx context.Context) error {
 		text, err := c.pods.client.Get().AbsPath("/version").Do(ctx).Raw()
 		if err != nil {
 			return err

@@ -15,16 +15,16 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// again is the pause before a watch that has ended is started again.
-const again = 200 * time.Millisecond
+// rewatchPause is the pause before a watch that has ended is started again.
+const rewatchPause = 200 * time.Millisecond
 
 // follow calls done with each state of the Pod, nil if there is none, until done
-// returns true. There may be several that say to be the Pod of a Job.
+// returns true. Several Pods may claim to be the Pod of a Job.
 func (b *instance) follow(ctx context.Context, done func(*corev1.Pod) bool) error {
 	selector := metav1.ListOptions{LabelSelector: instanceLabel + "=" + b.id}
 	for {
 		var list corev1.PodList
-		err := called(ctx, func(ctx context.Context) error { return b.cluster.pods.list(ctx, selector, &list) })
+		err := withCallTimeout(ctx, func(ctx context.Context) error { return b.cluster.pods.list(ctx, selector, &list) })
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (b *instance) follow(ctx context.Context, done func(*corev1.Pod) bool) erro
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(again):
+		case <-time.After(rewatchPause):
 		}
 	}
 }

@@ -30,10 +30,10 @@ type accelerator struct {
 // hangs instead of failing.
 const kvmTimeout = 15 * time.Second
 
-// accelerated boots a VM, unless one has been booted with this image and monitor since
+// findAccelerator boots a VM, unless one has been booted with this image and monitor since
 // the host machine was booted.
-func (d *Driver) accelerated(ctx context.Context) (accelerator, error) {
-	end, err := take(ctx, d.probing)
+func (d *Driver) findAccelerator(ctx context.Context) (accelerator, error) {
+	end, err := takeTurn(ctx, d.probing)
 	if err != nil {
 		return accelerator{}, err
 	}
@@ -64,7 +64,7 @@ func (d *Driver) accelerated(ctx context.Context) (accelerator, error) {
 	}
 	found.KVM, found.Reason = kvm == "", kvm
 	if !found.KVM {
-		if err := d.monitor.emulates(); err != nil {
+		if err := d.monitor.checkEmulation(); err != nil {
 			return accelerator{}, fmt.Errorf("%s; %w", kvm, err)
 		}
 		if err := d.tryBoot(ctx, false); err != nil {

@@ -57,8 +57,8 @@ type Driver struct {
 	found   *accelerator
 }
 
-// take takes a turn; while another has it, a VM boots.
-func take(ctx context.Context, t turn.Turn) (end func(), err error) {
+// takeTurn takes a turn; while another has it, a VM boots.
+func takeTurn(ctx context.Context, t turn.Turn) (end func(), err error) {
 	if end, err = t.Take(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", errLate, err)
 	}
@@ -102,7 +102,7 @@ const (
 
 // Start starts a guest in a VM of its own, from a snapshot if possible.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	found, err := d.accelerated(ctx)
+	found, err := d.findAccelerator(ctx)
 	if err != nil {
 		return nil, d.unavailable(err, setupFix)
 	}
@@ -150,7 +150,7 @@ func (d *Driver) machine(ctx context.Context, s sandbox.Spec, kvm bool) (*machin
 		return nil, err
 	}
 	if !d.o.Cold {
-		if m, err := d.restored(ctx, spec); err == nil || ctx.Err() != nil {
+		if m, err := d.fromSnapshot(ctx, spec); err == nil || ctx.Err() != nil {
 			return m, err
 		}
 		// An error such as a full disk may prevent a snapshot, but not booting a VM.

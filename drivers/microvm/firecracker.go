@@ -40,7 +40,7 @@ func (f *firecracker) install() string {
 	return "install firecracker 1.8 or later from https://github.com/firecracker-microvm/firecracker/releases into the search path"
 }
 
-func (f *firecracker) emulates() error { return errors.New("firecracker needs KVM") }
+func (f *firecracker) checkEmulation() error { return errors.New("firecracker needs KVM") }
 
 func (f *firecracker) boot(ctx context.Context, s machineSpec, _ *template) (*machine, error) {
 	return f.start(ctx, s, func(api *firecrackerAPI) error {

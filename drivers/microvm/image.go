@@ -97,7 +97,7 @@ func initrd(folder, guest string) (path string, err error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if err := static(guest); err != nil {
+	if err := checkStatic(guest); err != nil {
 		return "", err
 	}
 	old, _ := filepath.Glob(filepath.Join(folder, "initrd-*"))
@@ -132,9 +132,9 @@ func initrd(folder, guest string) (path string, err error) {
 	return path, nil
 }
 
-// static returns an error if the guest needs shared libraries, which a VM does not have
+// checkStatic returns an error if the guest needs shared libraries, which a VM does not have
 // before its disk is mounted.
-func static(guest string) error {
+func checkStatic(guest string) error {
 	f, err := elf.Open(guest)
 	if err != nil {
 		return fmt.Errorf("the guest %s is not a program for Linux: %w", guest, err)

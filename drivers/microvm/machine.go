@@ -36,8 +36,8 @@ type monitor interface {
 	version(ctx context.Context) (string, error)
 	// install returns advice on installing the program.
 	install() string
-	// emulates returns an error if the monitor requires KVM.
-	emulates() error
+	// checkEmulation returns an error if the monitor requires KVM.
+	checkEmulation() error
 	// boot starts a VM. With a template, it stores the VM's memory in the template's
 	// file, so that a snapshot can be made.
 	boot(ctx context.Context, s machineSpec, t *template) (*machine, error)

@@ -31,7 +31,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return sandbox.Probe{State: sandbox.Inconclusive, Reason: err.Error(), Fix: setupFix}
 	}
-	found, err := d.accelerated(ctx)
+	found, err := d.findAccelerator(ctx)
 	if err != nil {
 		p := unsupported("a VM does not boot: "+err.Error(), d.fix(err, setupFix))
 		if ctx.Err() != nil {

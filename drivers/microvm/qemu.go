@@ -38,7 +38,7 @@ func (q *qemu) install() string {
 	return "apt-get install --no-install-recommends qemu-system-x86 (or your system's package with qemu-system-x86_64)"
 }
 
-func (q *qemu) emulates() error { return nil }
+func (q *qemu) checkEmulation() error { return nil }
 
 // args returns QEMU's arguments for a VM whose memory is in the file memory, or anonymous
 // if memory is empty.
@@ -67,12 +67,12 @@ func (q *qemu) args(s machineSpec, memory string, shared bool) []string {
 		"-device", "virtio-serial-device", "-device", "virtserialport,chardev=agent,name=agent",
 		"-drive", "id=disk,format=raw,if=none,readonly=on,file=" + escape(s.disk), "-device", "virtio-blk-device,drive=disk",
 	}
-	return append(args, lockedDown(s.kvm)...)
+	return append(args, lockdownArgs(s.kvm)...)
 }
 
-// lockedDown returns the arguments that restrict QEMU, so that a guest that breaks out of
+// lockdownArgs returns the arguments that restrict QEMU, so that a guest that breaks out of
 // its VM is in an unprivileged process that can start nothing.
-func lockedDown(kvm bool) []string {
+func lockdownArgs(kvm bool) []string {
 	const filter = "on,obsolete=deny,spawn=deny,resourcecontrol=deny"
 	if os.Geteuid() != 0 || kvm { // QEMU needs /dev/kvm, which an unprivileged user may not open
 		return []string{"-sandbox", filter + ",elevateprivileges=deny"}
@@ -100,12 +100,12 @@ func (q *qemu) boot(ctx context.Context, s machineSpec, t *template) (*machine, 
 
 // start starts QEMU and connects to its monitor.
 func (q *qemu) start(ctx context.Context, s machineSpec, args []string) (*machine, error) {
-	agent, theirAgent, err := pair()
+	agent, theirAgent, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirAgent.Close()
-	control, theirControl, err := pair()
+	control, theirControl, err := socketPair()
 	if err != nil {
 		agent.Close()
 		return nil, err

@@ -49,8 +49,8 @@ func (q *qmp) do(ctx context.Context, command string, arguments, result any) err
 	return q.send(ctx, command, arguments, result, nil)
 }
 
-// pass passes QEMU an open file under a name.
-func (q *qmp) pass(ctx context.Context, name string, f *os.File) error {
+// passFile passes QEMU an open file under a name.
+func (q *qmp) passFile(ctx context.Context, name string, f *os.File) error {
 	return q.send(ctx, "getfd", map[string]string{"fdname": name}, nil, rights(f))
 }
 
@@ -90,7 +90,7 @@ func (q *qmp) migrate(ctx context.Context, command string, f *os.File) error {
 	if err := q.do(ctx, "migrate-set-capabilities", sharedStays, nil); err != nil {
 		return err
 	}
-	if err := q.pass(ctx, "state", f); err != nil {
+	if err := q.passFile(ctx, "state", f); err != nil {
 		return err
 	}
 	if err := q.do(ctx, command, map[string]string{"uri": "fd:state"}, nil); err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pair returns a connected pair of Unix sockets, one for this process and one for a child.
-func pair() (ours *net.UnixConn, theirs *os.File, err error) {
+// socketPair returns a connected pair of Unix sockets, one for this process and one for a child.
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err

@@ -10,6 +10,6 @@ import (
 
 // VMs run on Linux only; Probe says so before one is started.
 
-func pair() (*net.UnixConn, *os.File, error) { return nil, nil, errors.ErrUnsupported }
+func socketPair() (*net.UnixConn, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 
 func rights(*os.File) []byte { return nil }

@@ -13,15 +13,15 @@ import (
 	"github.com/toolroom/toolroom/drivers/turn"
 )
 
-// restored returns a VM from the snapshot of its shape, making the snapshot first if there
+// fromSnapshot starts a VM from the snapshot of its shape, making the snapshot first if there
 // is none.
-func (d *Driver) restored(ctx context.Context, s machineSpec) (*machine, error) {
+func (d *Driver) fromSnapshot(ctx context.Context, s machineSpec) (*machine, error) {
 	folder, err := d.templateFolder(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	t := &template{memory: filepath.Join(folder, "memory"), state: filepath.Join(folder, "state")}
-	release, err := take(ctx, d.turnFor(folder)) // else a template would be made twice
+	release, err := takeTurn(ctx, d.turnFor(folder)) // else a template would be made twice
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (d *Driver) turnFor(folder string) turn.Turn {
 // templateFolder returns a path that depends on everything that a snapshot depends on,
 // including the boot of the host machine, after which its clock starts again.
 func (d *Driver) templateFolder(ctx context.Context, s machineSpec) (string, error) {
-	found, err := d.accelerated(ctx)
+	found, err := d.findAccelerator(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -105,8 +105,8 @@ func (d *Driver) makeTemplate(ctx context.Context, s machineSpec, folder string)
 // VM had used memory.
 const maxTemplates = 8
 
-// abandoned is the age at which an unfinished snapshot must be a leftover.
-const abandoned = time.Hour
+// maxUnfinishedAge is the age at which an unfinished snapshot must be a leftover.
+const maxUnfinishedAge = time.Hour
 
 // trim removes the least recently used snapshots, and leftovers of processes that died. A
 // VM that was restored still has its memory mapped.
@@ -118,7 +118,7 @@ func (d *Driver) trim(folder string) {
 		switch {
 		case err != nil:
 		case strings.HasPrefix(e.Name(), "."):
-			if time.Since(info.ModTime()) > abandoned {
+			if time.Since(info.ModTime()) > maxUnfinishedAge {
 				os.RemoveAll(filepath.Join(folder, e.Name()))
 			}
 		default:

@@ -10,14 +10,14 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// slowMonitor boots no VM before it is told to, as a loaded machine does.
+// slowMonitor boots a VM only when the test lets it, like a loaded machine.
 type slowMonitor struct {
 	monitor
 	booting, fail chan struct{}
 }
 
 func (m *slowMonitor) version(context.Context) (string, error) { return "slow 1", nil }
-func (m *slowMonitor) emulates() error                         { return nil }
+func (m *slowMonitor) checkEmulation() error                   { return nil }
 
 func (m *slowMonitor) boot(context.Context, machineSpec, *template) (*machine, error) {
 	m.booting <- struct{}{}
@@ -38,7 +38,8 @@ func TestACallerWhoseTimeIsOverDoesNotWaitForTheBootOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This test's binary may be no static one, which an archive that exists does not ask.
+	// The initial file system must exist, because this test binary may not be static, as making
+	// one requires.
 	if err := os.WriteFile(filepath.Join(folder, "initrd-"+digest(sum, "")), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +58,9 @@ func TestACallerWhoseTimeIsOverDoesNotWaitForTheBootOfAnother(t *testing.T) {
 	if _, err := d.Start(late, sandbox.Spec{Guest: guest}); !errors.Is(err, over) {
 		t.Errorf("the second: %v", err)
 	}
-	if end, err := take(t.Context(), d.turnFor("a template")); err != nil {
+	if end, err := takeTurn(t.Context(), d.turnFor("a template")); err != nil {
 		t.Error(err)
-	} else if _, err := take(late, d.turnFor("a template")); !errors.Is(err, over) {
+	} else if _, err := takeTurn(late, d.turnFor("a template")); !errors.Is(err, over) {
 		t.Errorf("a template: %v", err)
 	} else {
 		end()

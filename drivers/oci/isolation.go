@@ -14,10 +14,10 @@ import (
 // io.containerd.kata.v2. Only program determines the layers, because any runtime may be
 // registered under the name runsc. See [sandbox.Sandbox.Isolation].
 func Isolation(engine, name, program string, p sandbox.Profile) string {
-	layers := engine + "(" + short(name) + ")"
-	switch short(program) {
+	layers := engine + "(" + shortRuntimeName(name) + ")"
+	switch shortRuntimeName(program) {
 	case "runsc":
-		layers = engine + "+gvisor(" + short(name) + ")"
+		layers = engine + "+gvisor(" + shortRuntimeName(name) + ")"
 	case "kata", "kata-runtime":
 		layers = engine + "+kata"
 	}
@@ -32,14 +32,14 @@ func DevLacks() map[sandbox.Limit]string {
 	return map[sandbox.Limit]string{sandbox.LimitDisk: "the root is writable and on the engine's disk"}
 }
 
-// GVisorPIDs says what gVisor enforces of a limit of processes.
+// GVisorPIDs describes how gVisor enforces a limit of processes.
 const GVisorPIDs = "gVisor counts the threads of the host machine that it uses: those of the program that sleep have none"
 
-// GVisorPartly says what gVisor still enforces of it.
+// GVisorPartly describes the part of that limit that gVisor enforces.
 const GVisorPartly = "cgroup, for threads that do not sleep, gVisor's own included"
 
 // CheckGVisor returns an error if a run under gVisor asks for a limit that gVisor does not
-// enforce. Defaults are enforced as far as that goes.
+// enforce. A default limit is enforced as far as possible.
 func CheckGVisor(driver string, s sandbox.Spec) error {
 	if s.Limits.PIDs == 0 || s.BestEffort || slices.Contains(s.Defaulted, sandbox.LimitPIDs) {
 		return nil
@@ -48,8 +48,8 @@ func CheckGVisor(driver string, s sandbox.Spec) error {
 		WithHint("choose another runtime, or accept best effort")
 }
 
-// short returns a runtime's usual name: io.containerd.runc.v2 is runc.
-func short(runtime string) string {
+// shortRuntimeName returns a runtime's usual name: io.containerd.runc.v2 is runc.
+func shortRuntimeName(runtime string) string {
 	name := path.Base(runtime)
 	if shim, ok := strings.CutPrefix(name, "io.containerd."); ok {
 		return strings.TrimSuffix(shim, path.Ext(shim))

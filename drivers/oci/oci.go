@@ -118,25 +118,25 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 		},
 	}
 	if s.Profile == sandbox.Dev {
-		dev(spec)
+		applyDev(spec)
 	}
 	if s.Networked() {
-		network(spec)
+		shareHostNetwork(spec)
 	}
 	return spec
 }
 
-// dev makes the root writable, for a root user with the capabilities that installing
+// applyDev applies the profile dev: it makes the root writable, for a root user with the capabilities that installing
 // packages needs.
-func dev(spec *specs.Spec) {
+func applyDev(spec *specs.Spec) {
 	spec.Root.Readonly = false
 	spec.Process.User = specs.User{}
 	capabilities := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID"}
 	spec.Process.Capabilities = &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities}
 }
 
-// network shares the host machine's network.
-func network(spec *specs.Spec) {
+// shareHostNetwork lets the container use the network of the host machine.
+func shareHostNetwork(spec *specs.Spec) {
 	spec.Linux.Namespaces = slices.DeleteFunc(spec.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace })
 	if _, err := os.Stat("/etc/resolv.conf"); err == nil {
 		spec.Mounts = append(spec.Mounts, specs.Mount{Destination: "/etc/resolv.conf", Type: "bind", Source: "/etc/resolv.conf", Options: []string{"bind", "ro"}})
@@ -214,9 +214,8 @@ func limitsSwap() bool {
 
 // Masked returns the paths that are hidden in a container: those of the Docker engine, the
 // kernel's symbols and cgroups, whose tree Docker puts into a folder that root may write and
-// that has no size. Outside the profile dev terminals are hidden too, unless the sandbox is to
-// have them. gVisor masks nothing: it
-// has no such files, or its own.
+// that has no size. Outside the profile dev, terminals are hidden too, unless the sandbox asks for
+// terminals. Under gVisor no paths are hidden: it has no such files, or emulates them.
 func Masked(s sandbox.Spec) []string {
 	paths := []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/latency_stats",

@@ -240,8 +240,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// says reports whether err is an error of the API, or of a task, that contains words.
-func says(err error, words string) bool {
+// errorContains reports whether err is an error of the API, or of a task, that contains words.
+func errorContains(err error, words string) bool {
 	var answer *apiError
 	var task *taskError
 	return errors.As(err, &answer) && strings.Contains(answer.Message, words) ||

@@ -229,7 +229,7 @@ func (d *Driver) destroy(ctx context.Context, path, name string) error {
 		var config struct{ Hostname string }
 		err := d.api.get(ctx, path+"/config", &config)
 		switch {
-		case says(err, "does not exist"):
+		case errorContains(err, "does not exist"):
 			return true, nil
 		case err != nil:
 			return false, err
@@ -239,7 +239,7 @@ func (d *Driver) destroy(ctx context.Context, path, name string) error {
 		// Ignore the error: stopping a container that does not run fails.
 		_ = d.api.run(ctx, d.o.Node, "POST", path+"/status/stop", nil)
 		err = d.api.run(ctx, d.o.Node, "DELETE", path, params{"purge": "1", "force": "1"})
-		if says(err, "locked") {
+		if errorContains(err, "locked") {
 			return false, nil
 		}
 		return err == nil, err
@@ -299,7 +299,7 @@ func (d *Driver) clone(ctx context.Context) (number int, name string, err error)
 			}
 			return number, name, err
 		}
-		if !says(err, "already exists") || attempt == cloneAttempts {
+		if !errorContains(err, "already exists") || attempt == cloneAttempts {
 			return 0, "", err
 		}
 	}
