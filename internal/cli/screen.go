@@ -43,6 +43,14 @@ type screen struct {
 	errTerminal bool
 	status      string // the current progress line
 	lines       *bufio.Reader
+	// typing is the line that is being read. A withdrawn question leaves it to the next one.
+	typing chan inputLine
+}
+
+// inputLine is a line that was read from in.
+type inputLine struct {
+	text string
+	err  error
 }
 
 func newScreen(in io.Reader, out, err io.Writer) *screen {
@@ -204,18 +212,13 @@ func (s *screen) draw() {
 // first.
 func (s *screen) ask(ctx context.Context, question string) (string, error) {
 	s.progress("")
+	typed := s.readLine()
 	fmt.Fprint(s, visible.Text(question)+" ")
-	type line struct {
-		text string
-		err  error
-	}
-	typed := make(chan line, 1)
-	go func() {
-		text, err := s.lines.ReadString('\n')
-		typed <- line{text, err}
-	}()
 	select {
 	case l := <-typed:
+		s.mu.Lock()
+		s.typing = nil
+		s.mu.Unlock()
 		answer := strings.TrimSpace(l.text)
 		if l.err != nil && answer == "" && l.err != io.EOF {
 			return "", l.err
@@ -227,6 +230,27 @@ func (s *screen) ask(ctx context.Context, question string) (string, error) {
 	}
 }
 
+// readLine returns the channel of the next line, which one goroutine at a time reads. It drops a
+// line that was typed after the question before it was withdrawn, since that answers nothing.
+func (s *screen) readLine() <-chan inputLine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.typing != nil {
+		select {
+		case <-s.typing:
+		default:
+			return s.typing
+		}
+	}
+	typed := make(chan inputLine, 1)
+	s.typing = typed
+	go func() {
+		text, err := s.lines.ReadString('\n')
+		typed <- inputLine{text, err}
+	}()
+	return typed
+}
+
 // confirm asks a question, and reports whether the answer is yes. Without a terminal it returns
 // an error that suggests withoutAsking, the command that does not ask.
 func (s *screen) confirm(ctx context.Context, question, withoutAsking string) (bool, error) {
@@ -234,6 +258,7 @@ func (s *screen) confirm(ctx context.Context, question, withoutAsking string) (b
 		return false, usage(withoutAsking, "nobody can answer here")
 	}
 	answer, err := s.ask(ctx, question+" [y/N]")
+	answer = strings.ToLower(answer)
 	return answer == "y" || answer == "yes", err
 }
 

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,4 +119,40 @@ func TestACommandThatSaysNothingForASecondIsSaidToBeAtWork(t *testing.T) {
 			})
 		})
 	}
+}
+
+type terminalPipe struct{ *io.PipeReader }
+
+func (terminalPipe) terminalWidth() int { return 80 }
+
+// A question may be withdrawn, because somebody answers elsewhere. The next answer is for the
+// next question, and what was typed in between is for none.
+func TestAWithdrawnQuestionTakesNoAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in, keys := io.Pipe()
+		defer in.Close()
+		s := newScreen(terminalPipe{in}, &bytes.Buffer{}, &short{})
+		withdraw := func() {
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, stop)
+			if answer, err := s.ask(ctx, "first?"); !errors.Is(err, context.Canceled) {
+				t.Errorf("%q, %v", answer, err)
+			}
+		}
+		asked := func(want string) {
+			time.AfterFunc(time.Second, func() { _, _ = io.WriteString(keys, want+"\n") })
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			if answer, err := s.ask(ctx, "second?"); err != nil || answer != want {
+				t.Errorf("%q, %v, want %q", answer, err, want)
+			}
+		}
+		withdraw()
+		asked("y")
+		withdraw()
+		_, _ = io.WriteString(keys, "typed between\n")
+		synctest.Wait()
+		asked("n")
+	})
 }
