@@ -83,9 +83,9 @@ func (o *serviceFlags) service(listen, account string) (s service.Service, file 
 	if self == "" {
 		return s, "", toolroom.Errorf(toolroom.CodeInternal, "the path of this program is not known")
 	}
-	s = service.Service{Kind: o.kind, System: o.system, User: account, Folder: o.home, Log: filepath.Join(o.UserHome, "Library", "Logs", "toolroom.log")}
+	s = service.Service{Kind: o.kind, System: o.system, User: account, Folder: o.home, Log: o.logFile()}
 	if o.system {
-		file, s.Log = systemConfig, "/Library/Logs/toolroom.log"
+		file = systemConfig
 		if !o.homeTyped {
 			s.Folder = systemHome
 		}
@@ -117,6 +117,14 @@ func (o *serviceFlags) service(listen, account string) (s service.Service, file 
 		s.Command = append(s.Command, "--listen", listen)
 	}
 	return s, file, nil
+}
+
+// logFile returns the log file of launchd.
+func (o *serviceFlags) logFile() string {
+	if o.system {
+		return "/Library/Logs/toolroom.log"
+	}
+	return filepath.Join(o.UserHome, "Library", "Logs", "toolroom.log")
 }
 
 // absoluteFolders returns a search path without the folders that are relative to the working
@@ -366,13 +374,8 @@ func (a *cli) serviceLogsCommand() *cobra.Command {
 		Example: "  toolroom service logs --follow",
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return o.runManager(func(m service.Manager) error {
-				s, _, err := o.service("", "")
-				if err != nil {
-					return err
-				}
-				return m.Logs(c.Context(), s.Log, lines, follow)
-			})
+			// It does not read the config, whose mistake may be why the service ended.
+			return o.runManager(func(m service.Manager) error { return m.Logs(c.Context(), o.logFile(), lines, follow) })
 		},
 	}
 	o = a.serviceFlags(c)
