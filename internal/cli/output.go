@@ -89,7 +89,11 @@ func (a *cli) asksForJSON() bool {
 			return false
 		}
 		if word == "--json" {
-			return true
+			yes, err := strconv.ParseBool(value)
+			return !attached || err != nil || yes
+		}
+		if short, ok := strings.CutPrefix(word, "-o"); ok && !attached && short != "" { // -ojson
+			word, value, attached = "-o", short, true
 		}
 		if !attached && i+1 < len(a.args) {
 			value = a.args[i+1]
