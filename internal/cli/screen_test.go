@@ -132,7 +132,7 @@ func TestAWithdrawnQuestionTakesNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, keys := io.Pipe()
 		defer in.Close()
-		s := newScreen(terminalPipe{in}, &bytes.Buffer{}, &short{})
+		s := newScreen(terminalPipe{in}, &bytes.Buffer{}, &smallTerminal{})
 		withdraw := func() {
 			ctx, stop := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, stop)
