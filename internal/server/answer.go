@@ -21,7 +21,7 @@ var answerPage = sync.OnceValue(func() *template.Template { return template.Must
 // maxAnswer is the maximum size of an answer, in bytes.
 const maxAnswer = 16 << 10
 
-// linkedApprovals is where links lead.
+// linkedApprovals reads and answers the approvals of links.
 type linkedApprovals interface {
 	OpenLink(ctx context.Context, token string) (*toolroom.Approval, string, error)
 	Answer(ctx context.Context, id string, a toolroom.Answer) (*toolroom.Approval, error)

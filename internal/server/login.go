@@ -17,7 +17,7 @@ import (
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-// newLogin returns what signs people in to the page. verify verifies tokens.
+// newLogin returns the handler that signs people in to the page. verify verifies tokens.
 func newLogin(r *app.App, c config.Server, verify func(context.Context, string) (toolroom.Identity, error), log *slog.Logger) (*auth.Login, error) {
 	state, err := r.StateKey()
 	if err != nil {

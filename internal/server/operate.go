@@ -34,7 +34,7 @@ func (op *operator) Reload() (api.Reloaded, error) {
 	return api.Reloaded(out), invalidConfig(err, "correct the file; the previous config stays in force")
 }
 
-// invalidConfig makes mistakes of a config the caller's.
+// invalidConfig reports mistakes of a config as invalid arguments of the caller.
 func invalidConfig(err error, hint string) error {
 	if mistakes := (*config.Errors)(nil); errors.As(err, &mistakes) {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err).WithHint("%s", hint)
@@ -42,8 +42,8 @@ func invalidConfig(err error, hint string) error {
 	return err
 }
 
-// invalidSection is invalidConfig for a section that came as JSON, of which lines and columns
-// say nothing.
+// invalidSection is like invalidConfig, for a section that came as JSON. It leaves out lines
+// and columns, which mean nothing there.
 func invalidSection(err error) error {
 	mistakes := (*config.Errors)(nil)
 	if !errors.As(err, &mistakes) {
@@ -77,8 +77,8 @@ func (op *operator) wrote() []config.EditHook {
 	return []config.EditHook{op.o.Wrote(op.o.ConfigFile)}
 }
 
-// section parses the section of a source, and moves what seems to be a secret into the
-// store; the references are returned.
+// section parses the section of a source, and moves values that look like secrets
+// to the store. It returns their references.
 func (op *operator) section(name string, section json.RawMessage) (config.Source, map[string]string, error) {
 	var s config.Source
 	if (toolroom.ID{Namespace: name, Name: name}).Validate() != nil {
@@ -275,8 +275,8 @@ func (op *operator) CheckConfig() (api.ConfigCheck, error) {
 	return out, nil
 }
 
-// differences returns the keys of a config that a reload changes, and those that count after
-// a restart.
+// differences returns the keys of a config that a reload changes, and those that take effect
+// only after a restart.
 func differences(r *app.App, c, before *config.Config) (changed, restart []string) {
 	changed, restart = []string{}, append([]string{}, r.NeedsRestart(c)...)
 	for _, key := range c.Changed(before) {

@@ -28,8 +28,8 @@ import (
 
 // Headers of a forwarded request: the proof that a server of the home forwards it, the
 // addresses from and to which the client sent it, and whether the client is the operator's
-// process. Before that, a server proves its
-// identity by its response to a challenge.
+// process. Before a request is forwarded, a server
+// proves its identity by its response to a challenge.
 const (
 	proofHeader     = "Toolroom-Replica"
 	remoteHeader    = "Toolroom-Remote"

@@ -31,20 +31,20 @@ import (
 
 // Options configure Serve and ServeStdio.
 type Options struct {
-	// Listen is the address to listen on; empty means that of the config.
+	// Listen is the address to listen on; empty means the address in the config.
 	Listen string
 	// Client is the identity of the client of ServeStdio.
 	Client toolroom.Identity
-	// Environment is that of the client of ServeStdio; empty means prod.
+	// Environment is the environment of ServeStdio's client; empty means prod.
 	Environment string
 	// ConfigFile is watched, and its changes are applied. If empty, no file is
 	// watched.
 	ConfigFile string
-	// Verify, if not nil, must accept a changed config; see [app.Options]. Record is the
-	// file on which its answers depend.
+	// Verify, if not nil, must accept a changed config; see [app.Options]. Its answers depend
+	// on the file Record.
 	Verify config.Verify
 	Record string
-	// Wrote, if not nil, returns what is called after the API has edited a config file.
+	// Wrote, if not nil, returns a function that is called after the API has edited a config file.
 	Wrote func(file string) config.EditHook
 	// Started, if not nil, is called with the address once the server accepts
 	// requests; 127.0.0.1 stands for all addresses.
@@ -436,7 +436,7 @@ func tellListing(ctx context.Context, r *app.App, s *mcpserver.Server, o Options
 }
 
 // Listings returns what an MCP client that the local operator starts sees now, and then
-// what those of each tool set see.
+// what the clients of each tool set see.
 func Listings(r *app.App) ([]Listing, error) {
 	s, err := newMCP(r, r.Config(), Options{}, func(context.Context) toolroom.Identity { return toolroom.Identity{} }, nil, nil)
 	if err != nil {
@@ -446,8 +446,8 @@ func Listings(r *app.App) ([]Listing, error) {
 	return listings(s, r, toolroom.Identity{}), nil
 }
 
-// listings returns what a client sees, and, unless it is bound to a tool set, what those of
-// each set see.
+// listings returns what a client sees and, unless it is bound to a tool set, what the clients
+// of each set see.
 func listings(s *mcpserver.Server, r *app.App, who toolroom.Identity) []Listing {
 	out := []Listing{s.Listing(who)}
 	if who.Set != "" {
@@ -476,7 +476,7 @@ func reload(r *app.App, s *mcpserver.Server, c *config.Config) error {
 type Reloaded struct {
 	File string `json:"file"`
 	// Changed are the keys that the reload has changed, and Restart those that differ from
-	// the config with which the server has started and that count after a restart.
+	// the config at the server's start and take effect only after a restart.
 	Changed []string `json:"changed"`
 	Restart []string `json:"restart"`
 }

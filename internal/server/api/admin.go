@@ -58,7 +58,7 @@ type nameInput struct {
 	Name string `path:"name" doc:"name of the source"`
 }
 
-// requireOperator refuses callers that are no operators.
+// requireOperator returns an error unless the caller is an operator.
 func requireOperator(ctx context.Context, what string, offered bool) error {
 	if !offered {
 		return unsupportedError("this server does not offer to " + what)

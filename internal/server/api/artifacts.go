@@ -93,8 +93,8 @@ func (s *Server) store(ctx context.Context, o Owned) (store Artifacts, owner str
 	}
 }
 
-// artifact returns the store, the owner that the request selects, and the handle that typed is
-// or begins.
+// artifact returns the store, the owner that the request selects, and the handle that equals
+// typed or begins with it.
 func (s *Server) artifact(ctx context.Context, o Owned, typed string) (store Artifacts, owner, handle string, err error) {
 	if store, owner, err = s.store(ctx, o); err != nil {
 		return nil, "", "", err
@@ -175,7 +175,7 @@ func sendFile(w http.ResponseWriter, file io.Reader, about toolroom.Artifact) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
 	if _, err := io.Copy(w, file); err != nil {
-		// Content-Length has been sent: a cut response must not look whole.
+		// Content-Length has been sent, so a truncated response must not look complete.
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -189,7 +189,7 @@ func (s *Server) uploadArtifact(ctx context.Context, in *uploadInput) (*uploadOu
 	if _, _, err := mime.ParseMediaType(mimeType); err != nil || len(mimeType) > maxMIMEType {
 		mimeType = octets
 	}
-	if in.Owner != "" && in.Owner != auth.Identity(ctx).Key() { // an operator uploads for somebody
+	if in.Owner != "" && in.Owner != auth.Identity(ctx).Key() { // an operator uploads for another owner
 		owner = identity.Subject(owner)
 	}
 	kept, err := store.Put(ctx, owner, artifact.File, in.Name, mimeType, in.r.Body)

@@ -12,13 +12,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// fieldTexts holds what the comments of Go fields say, by package, type and field. A test
-// writes it: go test ./internal/server/api -run Described -update.
+// fieldTexts holds the comments of Go fields, by package, type and field. A test writes it: go test ./internal/server/api -run Described -update.
 //
 //go:embed fields.json
 var fieldTexts []byte
 
-// nameTexts holds what names mean that many types and parameters share.
+// nameTexts holds the meaning of names that many types and parameters share.
 //
 //go:embed names.json
 var nameTexts []byte
@@ -30,8 +29,8 @@ func fieldKey(t reflect.Type, field string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(t.PkgPath(), modulePath), "/") + "." + t.Name() + "." + field
 }
 
-// describe gives each property and parameter that has no description that of its Go field,
-// or else of its name.
+// describe sets the missing descriptions of properties and parameters: from the Go field's
+// comment, or else from the meaning of its name.
 func describe(doc *huma.OpenAPI) {
 	var texts, names map[string]string
 	if err := errors.Join(json.Unmarshal(fieldTexts, &texts), json.Unmarshal(nameTexts, &names)); err != nil {
@@ -65,7 +64,7 @@ func operations(item *huma.PathItem) map[string]*huma.Operation {
 	return all
 }
 
-// eachField visits the fields of a struct that are members of its JSON, also those of
+// eachField visits the fields of a struct that are members of its JSON, including those of
 // embedded structs.
 func eachField(t reflect.Type, visit func(in reflect.Type, f reflect.StructField, property string)) {
 	for t.Kind() == reflect.Pointer {

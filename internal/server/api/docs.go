@@ -23,7 +23,7 @@ type docOperation struct {
 	Body, Answer              string // names of schemas
 }
 
-// docSchema is a schema there.
+// docSchema is a schema on that page.
 type docSchema struct {
 	Name, Text string
 	Fields     []docField

@@ -18,8 +18,8 @@ const (
 	// endPoll is the interval at which the store is polled for the end of a call. A call
 	// that runs in another process sends no events here.
 	endPoll = time.Second
-	// lastEventTimeout is how long the last event of a call is awaited, which has the value, once
-	// its receipt is stored, which has none.
+	// lastEventTimeout is how long to wait, once the receipt of a call is stored, for the last
+	// event of the call: the event has the value, and the receipt does not.
 	lastEventTimeout = endPoll / 4
 )
 

@@ -34,7 +34,7 @@ func (s *Server) routeHealth() {
 	if s.o.Metrics != nil {
 		metrics := s.o.Metrics.Handler()
 		s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-			if !auth.IsOperator(auth.Identity(r.Context())) { // they name all tools, and count everybody's calls
+			if !auth.IsOperator(auth.Identity(r.Context())) { // metrics name all tools, and count the calls of all callers
 				problem.Write(w, toolroom.Errorf(toolroom.CodeDenied, "metrics are for operators").
 					WithHint("use a token of the group %s", auth.Operators))
 				return

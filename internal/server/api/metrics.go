@@ -109,7 +109,7 @@ type trackedRun struct {
 	caller toolroom.Identity
 }
 
-// Running returns the calls of this process that run, made by callers for whom sees is true.
+// Running returns the running calls of this process whose caller sees accepts.
 func (m *Metrics) Running(sees func(maker toolroom.Identity) bool) (list []Run) {
 	if m == nil {
 		return nil

@@ -173,7 +173,7 @@ func hasPart(who toolroom.Identity, part string) bool {
 	return !auth.Bound(who) && slices.Contains(who.Groups, auth.Operators+":"+part)
 }
 
-// requirePart refuses callers that are neither operators nor in the group of a part.
+// requirePart returns an error unless the caller is an operator or in the group of the part.
 func (s *Server) requirePart(ctx context.Context, part, what string) (Operator, error) {
 	if s.o.Admin.Operator == nil {
 		return nil, unsupportedError("this server does not offer to " + what)
@@ -189,7 +189,7 @@ func (s *Server) requirePart(ctx context.Context, part, what string) (Operator, 
 	return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may %s", what).WithHint("send a token of the group %s", groups)
 }
 
-// change runs a change for a caller that may make it, and keeps a receipt, also if it is
+// change makes a change if the caller may make it, and keeps a receipt even if it is
 // refused. The arguments must hold no secrets.
 func (s *Server) change(ctx context.Context, part, name, what string, arguments any, do func(Operator) error) error {
 	op, err := s.requirePart(ctx, part, what)
@@ -214,14 +214,14 @@ func (s *Server) recordChange(ctx context.Context, name string, arguments any, e
 	return err
 }
 
-// named are the arguments in receipts of changes of one thing.
+// named holds the arguments in the receipt of a change of one named thing.
 type named struct {
 	Name  string `json:"name"`
 	Owner string `json:"owner,omitempty"`
 	Force bool   `json:"force,omitempty"`
 }
 
-// allSources returns the sources, and those of the config that are turned off.
+// allSources returns the sources, and the disabled ones of the config.
 func (s *Server) allSources() []Source {
 	var all []Source
 	if s.o.Sources != nil {
@@ -262,7 +262,7 @@ func (s *Server) addSource(ctx context.Context, in *Exchange) (*jsonOutput[Sourc
 		return nil, err
 	}
 	out := SourceChange{Name: body.Name, Secrets: []string{}}
-	// The section may hold secrets, so the receipt has its name alone.
+	// The section may hold secrets, so the receipt has only its name.
 	err = s.change(ctx, partAll, "sources.add", "add sources", named{Name: body.Name, Force: body.Force}, func(op Operator) error {
 		secrets, err := op.AddSource(ctx, body.Name, body.Source, body.Force)
 		out.Secrets = append(out.Secrets, secrets...)

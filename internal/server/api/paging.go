@@ -7,7 +7,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Paging is how every list is paged. Lists are newest first.
+// Paging selects a page of a list. Lists are newest first.
 type Paging struct {
 	Cursor string `query:"cursor" doc:"next of the previous page; empty for the first"`
 	Limit  int    `query:"limit" minimum:"0" doc:"page size (default 100, at most 1,000)"`
@@ -20,8 +20,8 @@ const (
 )
 
 // Page returns a page of a list, and the cursor of the next one; it is empty at the end of
-// the list. The cursor is the id of the last item, so that what is added meanwhile is
-// neither repeated nor skipped.
+// the list. The cursor is the id of the last item, so that items that are added meanwhile
+// neither repeat nor hide others.
 func Page[T any](list []T, p Paging, id func(T) string) ([]T, string, error) {
 	if p.Cursor != "" {
 		at := slices.IndexFunc(list, func(one T) bool { return id(one) == p.Cursor })

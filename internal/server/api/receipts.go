@@ -193,7 +193,7 @@ func isNotFound(err error) bool {
 	return errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound})
 }
 
-// canRead reports whether the caller may see what maker has made. A record that the
+// canRead reports whether the caller may see the records of maker. A record that the
 // caller may not see is reported as not found.
 func canRead(ctx context.Context, maker toolroom.Identity) bool {
 	who := auth.Identity(ctx)

@@ -139,7 +139,7 @@ type (
 	}
 )
 
-// requireAuthor returns the service and who authors, or an error if the caller is not an operator.
+// requireAuthor returns the service and the author, or an error if the caller is not an operator.
 func (s *Server) requireAuthor(ctx context.Context) (*release.Service, string, error) {
 	if s.o.Releases == nil {
 		return nil, "", unsupportedError("this server keeps no versions of tools")

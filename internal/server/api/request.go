@@ -94,7 +94,7 @@ func readJSON[T any](x *Exchange) (T, error) {
 	return v, nil
 }
 
-// describeMismatch says where a body does not fit its type without the names that the type has in Go.
+// describeMismatch describes where a body does not match its type, without the type's names in Go.
 func describeMismatch(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {

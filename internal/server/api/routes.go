@@ -56,7 +56,7 @@ func text(mediaType, description string) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{mediaType: {Schema: &huma.Schema{Type: huma.TypeString, Description: description}}}
 }
 
-// outcomes describes the responses of an operation whose outcome is a T, also if it failed.
+// outcomes describes the responses of an operation whose outcome, even after a failure, is a T.
 func outcomes[T any](s *Server, succeeded, refused, failed string) map[string]*huma.Response {
 	return map[string]*huma.Response{
 		"200": jsonResponse[T](s, succeeded), "4XX": failure[T](s, refused), "5XX": failure[T](s, failed),
@@ -71,7 +71,7 @@ func (s *Server) routes() {
 	register(s, get("stubs", "/stubs", "tools", "Get type declarations of the tools that the caller may call, for programs").
 		ok("A .d.ts file or Python stubs", text("text/plain", "")), s.stubs)
 
-	// delivered describes the responses of a call, which its caller gets as it wishes.
+	// delivered describes the responses of a call in each form that its caller can select.
 	delivered := func(succeeded, accepted, refused, failed, streamed string) map[string]*huma.Response {
 		all := outcomes[toolroom.Result](s, succeeded, refused, failed)
 		all["200"].Content[eventStream] = text(eventStream, streamed)[eventStream]

@@ -19,7 +19,7 @@ type runningCall struct {
 	cancel context.CancelFunc
 }
 
-// add adds a call until leave is called.
+// add adds a call. Calling leave removes it.
 func (r *running) add(id string, owner toolroom.Identity, cancel context.CancelFunc) (leave func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -111,7 +111,7 @@ func (s *Server) deleteSession(ctx context.Context, in *itemInput) (*struct{}, e
 	if err != nil {
 		return nil, err
 	}
-	// A damaged session is not listed, so its name is tried before those that it begins.
+	// A damaged session is not listed, so try the exact name before the names that begin with it.
 	if err = store.Delete(ctx, owner, in.ID); !isNotFound(err) {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ type Overview struct {
 	Waiting int `json:"waiting"`
 }
 
-// defaultStats is the time of which statistics are given.
+// defaultStats is the period that statistics cover by default.
 const defaultStats = 24 * time.Hour
 
 func (s *Server) overview(ctx context.Context, in *statsInput) (*jsonOutput[*Overview], error) {
