@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// ReadModule reads a WebAssembly module from a file, for [Program.Module], and compresses
+// ReadModule reads a WebAssembly module from a file, for [toolroom.Program], and compresses
 // it: modules are often larger than the arguments of a call may be (4 MiB, unless the
 // config changes that).
 func ReadModule(path string) ([]byte, error) {
@@ -20,7 +20,7 @@ func ReadModule(path string) ([]byte, error) {
 	return PackModule(module)
 }
 
-// PackModule compresses a WebAssembly module for [Program.Module].
+// PackModule compresses a WebAssembly module for [toolroom.Program].
 func PackModule(module []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)

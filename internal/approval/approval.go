@@ -22,7 +22,7 @@ func ExpireIfDue(a *toolroom.Approval, now time.Time) {
 
 // IsOpen reports whether a repeat of the call uses a: its time is not over at now,
 // and it is pending, or its answer (approved once, or declined) has not yet
-// reached a call. A wider approval is a [Grant].
+// reached a call. A wider approval is a [toolroom.Grant].
 func IsOpen(a *toolroom.Approval, now time.Time) bool {
 	unused := a.Used.IsZero() && (a.State == toolroom.ApprovalApproved && a.Scope == toolroom.ScopeOnce || a.State == toolroom.ApprovalDeclined)
 	return (a.State == toolroom.ApprovalPending || unused) && now.Before(a.Expires)

@@ -258,7 +258,7 @@ func (s *Service) addWaiting(id string, change int) {
 
 // Answer records an answer to a pending approval, see [Decide], and
 // wakes the waiting call. An approval of more than this one call becomes a
-// [Grant].
+// [toolroom.Grant].
 func (s *Service) Answer(ctx context.Context, id string, answer toolroom.Answer) (*toolroom.Approval, error) {
 	a, err := s.store.AnswerApproval(ctx, id, answer, s.opts.Now(), func(a *toolroom.Approval) *toolroom.Grant {
 		_, ttl := s.ttls()

@@ -11,7 +11,7 @@ import (
 // caller buries those of others.
 const MaxPending = 100
 
-// TooMany is the error for a question beyond [MaxPending].
+// TooMany returns the error for a question beyond [MaxPending].
 func TooMany() error {
 	return toolroom.Errorf(toolroom.CodeRateLimited, "%d calls of this caller wait for approval already, the most at once", MaxPending).
 		WithHint("wait until a person has answered some, or until they expire")

@@ -1,8 +1,8 @@
-// Package artifact keeps bytes outside the context under a handle: whole
-// results that were cut, and files that tools made. Begin with [Open]; what is
-// kept is read on with [Store.Read].
+// Package artifact stores bytes outside a model's context under a handle: the whole of
+// truncated results, and files that tools made. Begin with [Open]; [Store.Read] reads
+// artifacts in pages.
 //
-// The bytes are files, one folder per owner; an [Index] knows what there is.
+// The bytes are in files, one folder per owner. An [Index] lists the artifacts.
 package artifact
 
 import (
@@ -16,18 +16,18 @@ import (
 	"github.com/toolroom/toolroom/internal/taint"
 )
 
-// Kind says what an artifact is; each kind has its own limits.
+// Kind is the kind of an artifact. Each kind has its own limits.
 type Kind string
 
 // The kinds.
 const (
-	// Result is a whole result, of which a call showed a part.
+	// Result is the whole of a result that was truncated.
 	Result Kind = "result"
-	// File is what a tool made or was given.
+	// File is a file that a tool made or received.
 	File Kind = "file"
 )
 
-// Entry is what the index knows of one artifact.
+// Entry is the index entry of one artifact.
 type Entry struct {
 	Handle string
 	// Owner is the owner name of the identity that made it; see [identity.Owner].
@@ -42,35 +42,36 @@ type Entry struct {
 	Labels []taint.Label
 }
 
-// Artifact is the entry as callers see it.
+// Artifact returns the entry as callers see it.
 func (e *Entry) Artifact() toolroom.Artifact {
 	return toolroom.Artifact{Handle: e.Handle, Name: e.Name, MIMEType: e.MIMEType, Size: e.Size, Expires: e.Expires}
 }
 
-// Index knows which artifacts there are. Its methods are safe for concurrent
-// use, also by several processes on one index. An entry whose Expires is not
-// after now does not exist for any of them but SweepArtifacts. Owners are names as of
-// [identity.Owner], who see what they reach; their subject has the limits.
+// Index stores the entries of artifacts. Its methods are safe for concurrent use, also by
+// several processes on one index. For all methods but SweepArtifacts and ArtifactHandles, an
+// entry whose Expires is not after now does not exist. Owners are names that [identity.Owner]
+// returns; a method returns the entries whose makers the owner reaches. Limits apply to the
+// subject of an owner.
 type Index interface {
-	// AddArtifact stores an entry, durably, if [Limits.Admit] agrees to what
-	// its subject then has of its kind; else it returns that error. It is exact
-	// under concurrent use.
+	// AddArtifact durably stores an entry, or returns the error of [Limits.Admit] if its
+	// subject then has too much of the kind. Concurrent calls cannot exceed the limits.
 	AddArtifact(ctx context.Context, e *Entry, limits Limits) error
-	// ArtifactUsage is what the subject of an owner has of a kind.
+	// ArtifactUsage returns how much the subject of an owner has stored of a kind.
 	ArtifactUsage(ctx context.Context, owner string, kind Kind, now time.Time) (Usage, error)
-	// Artifact is one entry that an owner reaches, or an error with code not_found.
+	// Artifact returns an entry that an owner reaches, or an error with code not_found.
 	Artifact(ctx context.Context, owner, handle string, now time.Time) (*Entry, error)
-	// Artifacts lists what an owner reaches, oldest first.
+	// Artifacts returns the entries that an owner reaches, oldest first.
 	Artifacts(ctx context.Context, owner string, now time.Time) ([]*Entry, error)
-	// DeleteArtifact removes an entry that an owner reaches, or reports not_found.
+	// DeleteArtifact removes an entry that an owner reaches. If there is none, the error has
+	// code not_found.
 	DeleteArtifact(ctx context.Context, owner, handle string, now time.Time) error
 	// SweepArtifacts removes and returns the entries that have expired.
 	SweepArtifacts(ctx context.Context, now time.Time) ([]*Entry, error)
-	// ArtifactHandles returns the handles of all entries, expired ones too.
+	// ArtifactHandles returns the handles of all entries, including expired ones.
 	ArtifactHandles(ctx context.Context) (map[string]bool, error)
 }
 
-// Limits are what one subject may keep of one kind.
+// Limits bound what one subject may store of one kind.
 type Limits struct {
 	Entries int           // how many
 	Total   int64         // bytes in all
@@ -78,7 +79,7 @@ type Limits struct {
 	TTL     time.Duration // how long each is kept
 }
 
-// Usage is what one subject has of one kind.
+// Usage is how much one subject has stored of one kind.
 type Usage struct {
 	Entries int
 	Bytes   int64
@@ -110,10 +111,9 @@ func (l Limits) withDefaults(kind Kind) Limits {
 	return d
 }
 
-// Admit is nil when an owner who has used may add size bytes more as one entry,
-// and else an error with code resource_limit that says how to make room.
-// A file holds until it expires; the oldest results give way to new ones, see
-// [Store.PutResult].
+// Admit returns nil if a subject with this usage may add an entry of size bytes, and otherwise
+// an error with code resource_limit that says how to free space. [Store.PutResult] removes the
+// oldest results for a new one; files stay until they expire.
 func (l Limits) Admit(kind Kind, used Usage, size int64) error {
 	var message string
 	switch {
@@ -148,7 +148,7 @@ func newHandle(kind Kind) string {
 	return prefix + strings.ToLower(rand.Text())
 }
 
-// isHandle keeps what is not a handle away from the file system.
+// isHandle reports whether s has the form of a handle. Other texts must not become file names.
 func isHandle(s string) bool {
 	rest, ok := strings.CutPrefix(s, "art_")
 	if !ok {
@@ -157,7 +157,7 @@ func isHandle(s string) bool {
 	return ok && rest != "" && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// NotFound is the error for a handle that its owner does not have.
+// NotFound returns the error for an unknown handle, or one that its caller does not reach.
 func NotFound(handle string) *toolroom.Error {
 	return &toolroom.Error{
 		Code:    toolroom.CodeNotFound,

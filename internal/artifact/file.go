@@ -13,8 +13,8 @@ import (
 
 var errTooLarge = errors.New("larger than allowed")
 
-// writeFile writes at most limit bytes, and the file at path is either whole and
-// durable or not there.
+// writeFile writes the bytes of r to a new file at path. The file is durable, and is not
+// created if r fails or has more than limit bytes; then the error is errTooLarge.
 func writeFile(path string, r io.Reader, limit int64) (size int64, err error) {
 	dir := filepath.Dir(path)
 	if err := makeDir(dir); err != nil {
@@ -26,10 +26,10 @@ func writeFile(path string, r io.Reader, limit int64) (size int64, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(temp.Name()) // what is left is swept later
+			_ = os.Remove(temp.Name()) // sweepOrphans removes it if that fails
 		}
 	}()
-	// One byte more tells a file that is too large from one that just fits.
+	// Read one byte more, to detect that r has more than limit.
 	size, err = io.Copy(temp, io.LimitReader(r, limit+1))
 	if err == nil && size > limit {
 		err = errTooLarge
@@ -46,7 +46,7 @@ func writeFile(path string, r io.Reader, limit int64) (size int64, err error) {
 	return size, syncDir(dir)
 }
 
-// makeDir makes a folder that may be there already, durably.
+// makeDir durably creates a folder, unless it exists.
 func makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrExist) {
@@ -71,7 +71,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// removeFile removes a file that may be gone already.
+// removeFile removes a file, if it exists.
 func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove an artifact: %w", err)
@@ -79,7 +79,7 @@ func removeFile(path string) error {
 	return nil
 }
 
-// contextReader ends a copy when its context has ended.
+// contextReader is a reader that fails once its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

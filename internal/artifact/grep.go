@@ -23,19 +23,19 @@ const (
 	// take a core for minutes on a text of some megabytes.
 	maxSearch = 20 * time.Second
 
-	// maxShownLine is how much of a line is shown, in bytes. From a longer one each
-	// match is shown with what surrounds it, lead bytes of it before.
+	// maxShownLine is the maximum length of a shown line, in bytes. Of a longer line, each
+	// match is shown with the text around it, of which leadBytes precede it.
 	maxShownLine = 1000
 	leadBytes    = 200
 )
 
-// readGrep fills in the page of matching lines. A line of it reads
+// readGrep fills in the page of matching lines. Its lines have the form
 //
 //	LINE:BYTE:text of a match
 //	LINE-BYTE-text of the context
 //
-// where BYTE is the offset of the text in the artifact, and -- stands between
-// lines that are not neighbours, as grep -nb writes it.
+// where BYTE is the offset of the text in the artifact. Like grep -nb, it writes -- between
+// lines that are not adjacent.
 func readGrep(ctx context.Context, page *Page, r io.Reader, opts ReadOptions) error {
 	if len(opts.Grep) > maxPattern {
 		return invalid(fmt.Sprintf("the regular expression is longer than %d bytes", maxPattern), "search for a part of it")

@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxName is the longest name, in bytes: file systems take 255, and a caller
-// may want to add to it.
+// maxName is the maximum length of a name, in bytes. File systems permit 255; the rest is for
+// additions of callers.
 const maxName = 120
 
-// safeName makes a name that can be shown and saved under on any system: the
-// last part of a path, without characters that mean something to shells or
-// file systems, or that cannot be seen. Empty stays empty.
+// safeName returns a name that any system can show and use for a file: the last part of a path,
+// without characters that are special to shells or file systems, or invisible. An empty name
+// stays empty.
 func safeName(name string) string {
 	name = strings.ToValidUTF8(name, "_")
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
@@ -37,7 +37,7 @@ func safeName(name string) string {
 	return shorten(name)
 }
 
-// isDeviceName reports names that Windows keeps for devices, with any suffix.
+// isDeviceName reports whether Windows reserves the name, with any suffix, for a device.
 // See https://learn.microsoft.com/windows/win32/fileio/naming-a-file.
 func isDeviceName(name string) bool {
 	stem, _, _ := strings.Cut(strings.ToLower(name), ".")
@@ -48,7 +48,8 @@ func isDeviceName(name string) bool {
 	return len(stem) == 4 && (stem[:3] == "com" || stem[:3] == "lpt") && '0' <= stem[3] && stem[3] <= '9'
 }
 
-// shorten keeps the suffix, which says what a file is.
+// shorten truncates a name to maxName bytes. It keeps the suffix, which tells the type of the
+// file.
 func shorten(name string) string {
 	if len(name) <= maxName {
 		return name

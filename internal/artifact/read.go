@@ -22,16 +22,15 @@ const (
 	MaxPage     = 1 << 20
 )
 
-// maxJSON is the largest text that a JSON path is applied to, in bytes: it is
-// held in memory.
+// maxJSON is the maximum size of a text for a JSON path, in bytes: the text is held in memory.
 const maxJSON = 16 << 20
 
 // ReadOptions choose what Read returns. Grep and JSONPath exclude each other.
 type ReadOptions struct {
-	// Offset is where to begin, in bytes: zero, or the Next of the page before.
+	// Offset is the offset of the page in bytes: zero, or Next of the previous page.
 	Offset int64
-	// Limit is the most text to return, in bytes; zero is DefaultPage, and more
-	// than MaxPage is MaxPage. A page has at least one character or line.
+	// Limit is the maximum size of the page in bytes. Zero means DefaultPage; a value above
+	// MaxPage means MaxPage. A page has at least one character or line.
 	Limit int64
 	// Grep keeps the lines that match this regular expression (RE2 syntax).
 	Grep string
@@ -41,18 +40,17 @@ type ReadOptions struct {
 	// beginning on its own line. Offset then counts in those parts.
 	JSONPath string
 
-	search time.Duration // the most for Grep
+	search time.Duration // time limit of Grep
 }
 
-// Page is a piece of the text of an artifact.
+// Page is a part of the text of an artifact.
 type Page struct {
 	Artifact toolroom.Artifact `json:"artifact"`
-	// Text is valid UTF-8: bytes that are not show as U+FFFD.
+	// Text is valid UTF-8. Invalid bytes are shown as U+FFFD.
 	Text string `json:"text"`
-	// Offset is where Text begins, which is the beginning of the character
-	// that the wanted offset falls into.
+	// Offset is the offset of Text: that of the character that contains the requested offset.
 	Offset int64 `json:"offset"`
-	// Next is the offset to read on at; zero when there is nothing more.
+	// Next is the offset of the next page; zero means that there is none.
 	Next int64 `json:"next,omitempty"`
 	// Matches counts the matches of Grep, or the parts of JSONPath, that this
 	// page shows.
@@ -142,7 +140,7 @@ func runeStart(b []byte, i int) int {
 	return i
 }
 
-// readPath fills in the page of what a JSON path selects.
+// readPath fills in a page of the parts that a JSON path selects.
 func readPath(ctx context.Context, page *Page, f *os.File, opts ReadOptions) error {
 	path, err := jsonx.ParsePath(opts.JSONPath)
 	if err != nil {
@@ -162,7 +160,7 @@ func readPath(ctx context.Context, page *Page, f *os.File, opts ReadOptions) err
 	}
 
 	var out strings.Builder
-	at := int64(0) // where the part begins in all that is selected
+	at := int64(0) // offset of the part in the text of all selected parts
 	err = path.Select(ctx, text, func(part []byte) bool {
 		line := append(bytes.Clone(part), '\n')
 		from := min(max(0, opts.Offset-at), int64(len(line)))

@@ -80,9 +80,9 @@ func Open(ctx context.Context, dir string, index Index, opts Options) (*Store, e
 	return s, nil
 }
 
-// Put keeps the bytes of r for owner, durably, under a new handle. The name is
-// made safe. When the limits leave no room the error has the code
-// resource_limit, and nothing that is there is given up for it.
+// Put durably stores the bytes of r for owner, under a new handle. It replaces unsafe
+// characters in the name. If the bytes exceed the limits, the error has code resource_limit;
+// Put removes no other artifact.
 func (s *Store) Put(ctx context.Context, owner string, kind Kind, name, mime string, r io.Reader) (toolroom.Artifact, error) {
 	limits, ok := s.limits[kind]
 	if !ok {
@@ -91,7 +91,7 @@ func (s *Store) Put(ctx context.Context, owner string, kind Kind, name, mime str
 	if err := s.sweepIfDue(ctx); err != nil {
 		return toolroom.Artifact{}, err
 	}
-	// Asked before anything is written, so that a full store does not cost disk.
+	// Checked before writing, so that a full store uses no further disk space.
 	used, err := s.index.ArtifactUsage(ctx, owner, kind, s.now())
 	if err != nil {
 		return toolroom.Artifact{}, err

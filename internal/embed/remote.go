@@ -44,11 +44,11 @@ func DefaultURL(kind string) string {
 	return ""
 }
 
-// Name implements [embed.Embedder]. A service may change its model without a word, so the
+// Name implements [Embedder]. A service may change its model without a word, so the
 // name holds where it is.
 func (e *Remote) Name() string { return e.Kind + " " + e.URL + " " + e.Model }
 
-// Embed implements [embed.Embedder].
+// Embed implements [Embedder].
 func (e *Remote) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	path := "/embeddings"
 	if e.Kind == Ollama {

@@ -44,7 +44,7 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // takePrepared returns the prepared interpreter if it suits this program. If it does
-// not, [run.release] ends it.
+// not, [run.discardPrepared] ends it.
 func (r *run) takePrepared() *interpreterProcess {
 	if r.program.Language != aheadLanguage() || len(r.program.Env) > 0 {
 		return nil

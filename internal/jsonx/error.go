@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A SyntaxError says why a document is refused and where.
+// A SyntaxError reports why a document was rejected, and where.
 type SyntaxError struct {
 	// Line and Column start at 1; Column counts code points, not bytes.
 	Line, Column int
@@ -33,7 +33,7 @@ func (e *SyntaxError) Error() string {
 
 const syntaxHint = "send one valid JSON document"
 
-// newSyntaxError places reason at the byte offset of data.
+// newSyntaxError returns a SyntaxError for the byte offset of data.
 func newSyntaxError(data []byte, offset int, pointer, reason, hint string) *SyntaxError {
 	offset = min(offset, len(data))
 	before := data[:offset]
@@ -50,7 +50,7 @@ func newSyntaxError(data []byte, offset int, pointer, reason, hint string) *Synt
 	}
 }
 
-// describe turns what jsontext reports about data into a SyntaxError.
+// describe converts an error of jsontext about data to a SyntaxError.
 func describe(data []byte, err error) *SyntaxError {
 	if err == io.EOF {
 		return newSyntaxError(data, len(data), "", "empty document", syntaxHint)
@@ -91,7 +91,7 @@ func endsWithComma(data []byte, offset int) bool {
 	return len(rest) > 0 && (rest[0] == ']' || rest[0] == '}')
 }
 
-// shorten keeps what a stranger sent from flooding a message.
+// shorten truncates untrusted text for a message.
 func shorten(text string) string {
 	const most = 80
 	if len(text) <= most {

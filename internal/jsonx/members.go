@@ -23,11 +23,11 @@ type walker struct {
 
 var walkers = sync.Pool{New: func() any { return new(walker) }}
 
-// maxPinned is the largest document that a pooled decoder may hold on to. Making
-// one let go of it costs more than reading a small one.
+// maxPinned is the largest document that a pooled decoder may keep referenced. Releasing it
+// costs more than reading a small document.
 const maxPinned = 4 << 10
 
-// reset makes room for the next object.
+// reset prepares w for the next object.
 func (w *walker) reset(size int) {
 	w.src = bytes.Buffer{}
 	if size > maxPinned {

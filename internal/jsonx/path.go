@@ -9,10 +9,9 @@ import (
 // MaxPathBytes is the longest path, in bytes.
 const MaxPathBytes = 4096
 
-// MaxPathWork is how much text one selection may read, in bytes: a path reads some
-// parts of a text many times. Each value that it looks at counts for
-// valueWork bytes more, and each step for stepWork, so that the bound holds for
-// the time too: about a second.
+// MaxPathWork bounds how much text one selection may read, in bytes: a path reads some parts
+// of a text many times. Each value that it reads counts valueWork bytes more, and each step
+// counts stepWork, so that the bound also limits the time, to about a second.
 const (
 	MaxPathWork = 256 << 20
 	valueWork   = 32
@@ -28,10 +27,10 @@ var ErrNotJSON = errors.New("the text is not JSON")
 // Path selects parts of a JSON text as RFC 9535 says, such as
 // $.items[?@.state == "failed"].id. It is immutable.
 //
-// It never decodes the text: parts come out byte for byte, so numbers of any
-// size and the order of members survive, and memory does not grow with the
-// text. The work of a path is bounded, because paths come from strangers and a
-// short one can ask for more than the text has atoms.
+// A Path does not decode the text: it selects parts byte for byte, so numbers of any size and
+// the order of members are preserved, and memory does not grow with the text. Its work is
+// bounded, because paths come from untrusted callers and a short one can select exponentially
+// many parts.
 //
 // The function extensions of RFC 9535 section 2.4 (length, count, match, search
 // and value) are left out; a path that uses one does not parse.
@@ -39,15 +38,15 @@ type Path struct {
 	segments []segment
 }
 
-// A segment applies its selectors to a value, and a descendant segment to
-// everything within it too.
+// A segment applies its selectors to a value, and a descendant segment also to all values
+// within it.
 type segment struct {
 	descendant bool
 	selectors  []selector
 }
 
-// selector hands on those children of v that it selects. Like all that takes a
-// yield it reports whether to go on.
+// selector calls yield with the children of v that it selects. Like every function with a
+// yield here, it reports whether to continue.
 type selector interface {
 	apply(s *selection, v []byte, yield func([]byte) bool) bool
 }
@@ -97,7 +96,7 @@ func (s *selection) walk(v []byte, segments []segment, yield func([]byte) bool) 
 	return s.children(v, func(_ []byte, start, end int) bool { return s.walk(v[start:end], segments, yield) })
 }
 
-// step counts what reads no text, and reports whether the selection goes on.
+// step counts a step that reads no text, and reports whether to continue.
 func (s *selection) step() bool {
 	if s.work -= stepWork; s.err == nil && s.work < 0 {
 		s.err = ErrPathWork
@@ -105,7 +104,7 @@ func (s *selection) step() bool {
 	return s.err == nil
 }
 
-// children is eachChild within the bounds of the selection.
+// children is like eachChild, but counts the work of the selection.
 func (s *selection) children(v []byte, visit childFunc) bool {
 	s.work -= len(v)
 	if s.err == nil {
@@ -198,8 +197,7 @@ func (sl sliceSelector) apply(s *selection, v []byte, yield func([]byte) bool) b
 	return true
 }
 
-// elements gives the places at which the elements of an array begin; none for
-// another value.
+// elements returns the offsets of the elements of an array, and false for another value.
 func (s *selection) elements(v []byte) (starts []int, ok bool) {
 	if v[0] != '[' {
 		return nil, true

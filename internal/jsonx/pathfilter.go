@@ -18,16 +18,16 @@ func (f filterSelector) apply(s *selection, v []byte, yield func([]byte) bool) b
 	})
 }
 
-// condition is a logical expression about the present value, @.
+// condition is a logical expression about the current value, @.
 type condition interface {
-	holds(s *selection, present []byte) bool
+	holds(s *selection, current []byte) bool
 }
 
 type anyOf []condition
 
-func (cs anyOf) holds(s *selection, present []byte) bool {
+func (cs anyOf) holds(s *selection, current []byte) bool {
 	for _, c := range cs {
-		if s.err == nil && c.holds(s, present) {
+		if s.err == nil && c.holds(s, current) {
 			return true
 		}
 	}
@@ -36,9 +36,9 @@ func (cs anyOf) holds(s *selection, present []byte) bool {
 
 type allOf []condition
 
-func (cs allOf) holds(s *selection, present []byte) bool {
+func (cs allOf) holds(s *selection, current []byte) bool {
 	for _, c := range cs {
-		if s.err != nil || !c.holds(s, present) {
+		if s.err != nil || !c.holds(s, current) {
 			return false
 		}
 	}
@@ -47,7 +47,7 @@ func (cs allOf) holds(s *selection, present []byte) bool {
 
 type not struct{ condition }
 
-func (n not) holds(s *selection, present []byte) bool { return !n.condition.holds(s, present) }
+func (n not) holds(s *selection, current []byte) bool { return !n.condition.holds(s, current) }
 
 // pathQuery is a path inside a condition, from @ or from $. As a condition it holds
 // when it selects anything; as an operand it is the one value that it selects,
@@ -57,10 +57,10 @@ type pathQuery struct {
 	segments []segment
 }
 
-func (q pathQuery) holds(s *selection, present []byte) bool { return q.value(s, present) != nil }
+func (q pathQuery) holds(s *selection, current []byte) bool { return q.value(s, current) != nil }
 
-func (q pathQuery) value(s *selection, present []byte) (found []byte) {
-	from := present
+func (q pathQuery) value(s *selection, current []byte) (found []byte) {
+	from := current
 	if q.absolute {
 		from = s.root
 	}
@@ -78,7 +78,7 @@ type pathLiteral []byte
 func (l pathLiteral) value(*selection, []byte) []byte { return l }
 
 type operand interface {
-	value(s *selection, present []byte) []byte
+	value(s *selection, current []byte) []byte
 }
 
 type comparison struct {
@@ -88,8 +88,8 @@ type comparison struct {
 
 // holds compares as RFC 9535 section 2.3.5.2.2 says: values of different kinds
 // are neither equal nor in order, and nothing equals nothing.
-func (c comparison) holds(s *selection, present []byte) bool {
-	left, right := c.left.value(s, present), c.right.value(s, present)
+func (c comparison) holds(s *selection, current []byte) bool {
+	left, right := c.left.value(s, current), c.right.value(s, current)
 	s.work -= valueWork + len(left) + len(right)
 	switch c.op {
 	case "==":
@@ -187,7 +187,7 @@ func compareNumbers(a, b []byte) int {
 		y.SetString(string(b), 10)
 		return x.Cmp(&y)
 	}
-	// A number out of range is an infinity, which is what is wanted.
+	// A number out of range becomes an infinity, which compares correctly.
 	x, _ := strconv.ParseFloat(string(a), 64)
 	y, _ := strconv.ParseFloat(string(b), 64)
 	switch {
@@ -200,7 +200,7 @@ func compareNumbers(a, b []byte) int {
 	}
 }
 
-// maxInteger keeps big.Int, whose parsing is not linear, from hostile lengths.
+// maxInteger bounds the length of integers for big.Int, whose parsing is not linear.
 const maxInteger = 1000
 
 func isInteger(number []byte) bool {

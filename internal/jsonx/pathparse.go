@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// PathError says where a path is not right.
+// PathError reports where a path is invalid.
 type PathError struct {
 	Path   string
 	Offset int // in bytes
@@ -77,8 +77,7 @@ func (p *pathParser) space() {
 	}
 }
 
-// segments reads what follows $ or @. Space before what is no segment is not
-// part of them.
+// segments reads the segments after $ or @. It leaves white space that no segment follows.
 func (p *pathParser) segments() ([]segment, error) {
 	var list []segment
 	for {
@@ -204,7 +203,7 @@ func (p *pathParser) indexOrSlice() (selector, error) {
 // maxIndex is the largest integer that RFC 9535 section 2.1 allows.
 const maxIndex = 1<<53 - 1
 
-// bound reads an integer; nil when there is none.
+// bound reads an integer. It returns nil if there is none.
 func (p *pathParser) bound() (*int, error) {
 	start := p.at
 	p.take("-")
@@ -230,7 +229,7 @@ func (p *pathParser) quoted() (string, error) {
 	quote := p.peek()
 	start := p.at
 	p.at++
-	// The text is turned into a JSON string, for which there is a decoder.
+	// Convert the text to a JSON string, for which there is a decoder.
 	var b strings.Builder
 	b.WriteByte('"')
 	for {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Kind is the kind of a JSON value, or of the end of what holds it.
+// A Kind is the kind of a JSON value, or of the end of an array or object.
 type Kind byte
 
 // Kinds that [Reader.Peek] returns.
@@ -27,10 +27,10 @@ const (
 
 // A Reader walks one document value by value and builds nothing. The first
 // error sticks: from then on Peek returns Invalid, More returns false, the other methods do
-// nothing, and Finish returns the error. Callers need no check in between.
+// nothing, and Finish returns the error. Callers need not check in between.
 //
-// A Reader serves one goroutine. What Text and Number return is valid until the
-// next call.
+// A Reader must be used by one goroutine. The bytes that Text and Number return are valid
+// until the next call.
 type Reader struct {
 	dec     jsontext.Decoder
 	src     bytes.Buffer
@@ -59,8 +59,8 @@ func NewReader(data []byte, limits Limits) *Reader {
 	return r
 }
 
-// Finish reports the first error; text after the document is one. It ends the
-// life of r, as Abandon does.
+// Finish returns the first error; text after the document is an error, too. r must not be
+// used afterwards.
 func (r *Reader) Finish() error {
 	if r.err == nil {
 		r.expectEnd()
@@ -70,8 +70,8 @@ func (r *Reader) Finish() error {
 	return err
 }
 
-// Abandon ends the life of r where the rest of the document does not matter.
-// Every Reader needs exactly one call of Finish or Abandon.
+// Abandon releases r without reading the rest of the document. Every Reader needs exactly one
+// call of Finish or Abandon.
 func (r *Reader) Abandon() {
 	large := len(r.data) > maxPinned
 	r.data, r.src, r.err = nil, bytes.Buffer{}, nil

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// The labels. Owner identifies a process, as in [proc.Owner], which is unique on one
+// The labels. Owner identifies a process, as in [Owner], which is unique on one
 // machine only; Machine identifies that machine.
 const (
 	LabelRun     = "toolroom.run"

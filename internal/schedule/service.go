@@ -110,7 +110,7 @@ func (v *Service) find(ctx context.Context, caller toolroom.Identity, id string)
 	return s, err
 }
 
-// NotFound is the error for an unknown id.
+// NotFound returns the error for an unknown id.
 func NotFound(id string) error {
 	return toolroom.Errorf(toolroom.CodeNotFound, "schedule %.80q not found", id).WithHint("list yours: cron:list")
 }

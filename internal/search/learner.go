@@ -318,7 +318,7 @@ func (l *Learner) replaceLesson(next LessonRecord) {
 	l.byKey[next.LessonKey] = next
 }
 
-// Recall returns what the team of a caller has learned, for [search.Options]. What the
+// Recall returns what the team of a caller has learned, for [Options]. What the
 // caller itself has taught counts in full, and each other caller as half a use at most.
 func (l *Learner) Recall(who toolroom.Identity) func(term string) []Lesson {
 	l.loadLessons()

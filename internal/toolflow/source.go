@@ -189,7 +189,7 @@ func (v *Version) Upload(name, description string) (release.Upload, error) {
 	}, nil
 }
 
-// Explain returns the error of a push of an [Upload] in the words of ToolFlow, if the code lacks
+// Explain returns the error of a push of a [release.Upload] in the words of ToolFlow, if the code lacks
 // its entry point.
 func Explain(err error) error {
 	_, lacks, ok := strings.Cut(fmt.Sprint(err), strings.TrimSuffix(CodeFile, ".py")+" does not define ")

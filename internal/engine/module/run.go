@@ -146,7 +146,7 @@ func (r *run) Blocks() bool { return !r.nonblock }
 // SetBlocks implements [wasm.System].
 func (r *run) SetBlocks(blocks bool) { r.nonblock = !blocks }
 
-// pollWork is the work of waiting for many things, for [run.work].
+// pollWork is the work of waiting for many things, for [run.chargeWork].
 const pollWork = 16 << 10
 
 // Await implements [wasm.System].

@@ -38,7 +38,7 @@ type Options struct {
 	Engines []string
 }
 
-// Rules are compiled rules. They are immutable and implement [policy.Written].
+// Rules are compiled rules. They are immutable and implement [policy.TextRules].
 type Rules struct {
 	o     Options
 	rules []*rule

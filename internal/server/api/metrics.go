@@ -32,8 +32,8 @@ type MetricsOptions struct {
 	WarmPools func() []WarmPool
 }
 
-// Metrics counts calls, in a registry of its own. Wrap the runner's receipts with
-// [Metrics.Receipts] and pass its bus to [Metrics.Watch].
+// Metrics counts calls, in its own registry. Pass each receipt to [Metrics.Count] and the
+// runner's bus to [Metrics.Watch].
 type Metrics struct {
 	registry     *prometheus.Registry
 	calls        *prometheus.CounterVec

@@ -97,7 +97,7 @@ func (v *Verifier) Verify(ctx context.Context, bearer string) (toolroom.Identity
 }
 
 // VerifyLogin returns the person that an ID token identifies, which was requested with
-// nonce by the client that [Options.Resource] names (OpenID Connect Core, 3.1.3.7).
+// nonce by the client that [VerifierOptions.Resource] names (OpenID Connect Core, 3.1.3.7).
 func (v *Verifier) VerifyLogin(ctx context.Context, idToken, nonce string) (toolroom.Identity, error) {
 	_, claims, err := v.parse(ctx, idToken)
 	if err != nil {

@@ -36,7 +36,7 @@ const resolveTimeout = 2 * time.Minute
 
 // Resolve returns a lock (PEP 751) of requirements: every wheel with its URL and hash. With
 // a folder of wheels it uses only those, and no network. uv never builds a package, because
-// that would run its code; see [Resolver.withBuilt].
+// that would run its code; see [Resolver.resolveWithBuilds].
 func (r Resolver) Resolve(ctx context.Context, requires []string, wheels string) (string, error) {
 	for _, one := range requires {
 		if strings.ContainsAny(one, "\n\r\x00") || strings.HasPrefix(strings.TrimSpace(one), "-") {
