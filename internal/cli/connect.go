@@ -412,11 +412,23 @@ func (o *connectRun) report(record clients.Record) error {
 	return o.screen.printf("connected %s; %s. Take it back: toolroom connect %s --undo\n", o.client.Title, o.client.Next, o.client.Name)
 }
 
+// undone is the result of --undo.
+type undone struct {
+	Client   string `json:"client"`
+	File     string `json:"file"`
+	Restored bool   `json:"restored"`
+	// Exact means that the file is as it was, byte by byte.
+	Exact bool `json:"exact"`
+}
+
 func (o *connectRun) runUndo(ctx context.Context) error {
 	if o.dryRun {
 		record, err := clients.Recorded(o.home, o.client.Name)
 		if err != nil {
 			return toolroom.Errorf(toolroom.CodeNotFound, "%s was not connected from this home", o.client.Title).WithHint("see what is connected: toolroom connect")
+		}
+		if o.asJSON {
+			return o.screen.json(undone{o.client.Name, record.File, false, false})
 		}
 		return o.screen.printf("would restore %s\n", record.File)
 	}
@@ -427,6 +439,9 @@ func (o *connectRun) runUndo(ctx context.Context) error {
 	o.removeSources(ctx, record)
 	if err := o.revoke(ctx, record.Token); err != nil {
 		return err
+	}
+	if o.asJSON {
+		return o.screen.json(undone{o.client.Name, record.File, true, exact})
 	}
 	how := "as it was"
 	if !exact {
