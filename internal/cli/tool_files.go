@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -172,7 +173,7 @@ people do not see.`,
 			from, to := 0, number
 			for i, at := range []*int{&from, &to} {
 				if len(args) > i+1 {
-					if _, err := fmt.Sscan(strings.TrimPrefix(args[i+1], "@"), at); err != nil {
+					if *at, err = strconv.Atoi(strings.TrimPrefix(args[i+1], "@")); err != nil {
 						return usage("toolroom tool diff "+args[0]+" 1 2", "%q is not a version", args[i+1])
 					}
 				}
