@@ -6,10 +6,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SHORT    = $(if $(filter whole,$(SUITE)),,-short)
 # VET=-vet=off leaves out the part of vet that go test runs, after make lint.
 VET      =
-# Twice as many packages as processors are tested at once, for half of them wait for
-# processes and deadlines most of the time. Whole suites compute.
+# Twice as many packages as processors are tested at once, because half of them wait for
+# processes and deadlines most of the time. Whole suites use the processors.
 BESIDE   = $(if $(filter whole,$(SUITE)),,-p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN)))
-# These take longest, mostly waiting, so they start first: the others run beside them.
+# These take longest and mostly wait, so they start first and the others run meanwhile.
 FIRST    = ./cmd/toolroom ./drivers/proxmox ./internal/cli ./test/...
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
@@ -21,9 +21,8 @@ build: ## build the programs into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./examples/mcp-folder ./test/conformance
 	CGO_ENABLED=0 $(GO) build -C drivers -trimpath -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/...
 
-# -count=1: the result of an earlier run says little, for tests use programs and files that go
-# test does not watch; and to write down all files that they look at took it 200 seconds for
-# internal/app alone.
+# -count=1: a cached result means little, because tests use programs and files that go test
+# does not track. Recording the files that tests open took it 200 seconds for internal/app alone.
 test race: export TOOLROOM_TEST_COMPILED ?= $(CURDIR)/.compiled
 test: ## run the tests and list what was skipped; needs only Go. SUITE=whole adds thousands of repetitions
 	GO=$(GO) $(GO) run ./test/report $(SHORT) $(VET) $(BESIDE) -count=1 -timeout 30m $(FIRST) ./... ./drivers/...

@@ -1,2 +1,2 @@
-// Package examples runs the examples: what they print is part of them.
+// Package examples tests that the examples print the documented output.
 package examples

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestExamplesPrintWhatTheySay(t *testing.T) {
+func TestExamplesPrintTheirDocumentedOutput(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	// One build for all: go run would link them one by one.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the figures of the built-in tools beside the programs that people use in their place:
+# Prints the figures of the built-in tools, and of the programs that people use instead:
 # ripgrep and readability-lxml (PyPI), and the Playwright MCP server (npm; make peers).
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -89,7 +89,7 @@ YAML
 
 # Toolroom passes all checks that the upstream passes alone. Here and in the next, the
 # last one added was sep-2575-server-sends-tools-list-changed-on-subscription: it was a
-# warning until Toolroom sent changes of the upstream's list at once.
+# warning until Toolroom forwarded changes of the upstream's list immediately.
 check true 2026-07-28 153 153
 # The upstream alone does not support this client. Two scenarios need more than its older
 # protocol supports: "inputRequests missing expected key user_name", because a request of

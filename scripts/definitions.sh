@@ -1,7 +1,7 @@
 #!/bin/sh
-# Adds the OpenAPI documents of GitHub, Stripe and Kubernetes, the largest real ones that
-# registries have, and fails if one of their texts is called suspicious.
-# It needs Go, npm and some 600 MB. Usage: scripts/definitions.sh [toolroom]
+# Adds the OpenAPI documents of GitHub, Stripe and Kubernetes, the largest real documents in
+# registries, and fails if one of their texts is reported as suspicious.
+# It needs Go, npm and about 600 MB. Usage: scripts/definitions.sh [toolroom]
 set -eu
 toolroom=$(realpath "${1:-bin/toolroom}")
 work=$(mktemp -d)

@@ -13,13 +13,13 @@ aarch64) arch=arm64 npm=arm64 ;;
 *) echo "no packages for $cpu" >&2; exit 1 ;;
 esac
 
-# check runs the programs in a folder: each is there, of one version, and a tool works.
+# check runs the programs in a folder: all must exist and have one version, and a tool must work.
 check() {
   echo "  $("$1/toolroom" --version)"
   for program in toolroom-guest toolroom-runner; do
     test -x "$1/$program" || { echo "$1 has no $program" >&2; exit 1; }
   done
-  # It is found, is of the same build, and starts.
+  # It must be found, be of the same build, and start.
   "$1/toolroom" doctor | grep -c >/dev/null '^ok *toolroom-runner ' || { echo "$1/toolroom cannot use its toolroom-runner" >&2; exit 1; }
   "$1/toolroom" call system:info --json | grep -c >/dev/null '"status": *"ok"' || { echo "a call of $1/toolroom failed" >&2; exit 1; }
 }

@@ -3,7 +3,7 @@
 # server, scheduler, controller manager, containerd and kubelet. Needs root.
 #
 #   scripts/kubernetes.sh install      install Debian packages, and build Kubernetes from Go modules
-#   scripts/kubernetes.sh start DIR    start the node with all its files in DIR; DIR/kubeconfig is the administrator's
+#   scripts/kubernetes.sh start DIR    start the node with all its files in DIR; DIR/kubeconfig has the rights of the administrator
 #   scripts/kubernetes.sh stop DIR     stop the node and remove DIR
 #   scripts/kubernetes.sh test ...     install, start, go test ./test/kubernetes/ in drivers ..., stop
 #   scripts/kubernetes.sh gvisor       the same for the test of the RuntimeClass gvisor, whose own
@@ -108,7 +108,7 @@ pause_image() {
 configure() {
   mkdir -p "$dir"/{certs,cni,logs}
   openssl genrsa -out "$dir/certs/sa.key" 2048 2>/dev/null
-  # The second is a user without rights. Tests grant it those that the docs name.
+  # The second user has no rights. Tests grant it those that the docs name.
   printf '%s,admin,admin,system:masters\n%s,toolroom,toolroom\n' "$(openssl rand -hex 16)" "$(openssl rand -hex 16)" >"$dir/tokens.csv"
   kubeconfig "$(sed -n 1p "$dir/tokens.csv" | cut -d, -f1)" >"$dir/kubeconfig"
   kubeconfig "$(sed -n 2p "$dir/tokens.csv" | cut -d, -f1)" >"$dir/kubeconfig-toolroom"

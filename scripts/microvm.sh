@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 # One test of each kind: programs, calls in both directions, limits, attacks of programs and guests, network
-# access, the remains of a killed VM, warm sandboxes, and differences between VMs.
+# access, the leftovers of a killed VM, warm sandboxes, and differences between VMs.
 part='-short -run TestTheSuite|TestAProgramCannot|TestAMachineThat|TestAGuestsEnd|TestAGuestThat|TestAFullDisk|TestAKilledMonitor|TestRestoredMachines|TestMachinesWait'
 [ "${1:-part}" != whole ] || part=
 

@@ -1,8 +1,8 @@
-// Command codemode runs one program in place of a dozen calls: it pages through
+// Command codemode runs one program instead of a dozen calls: it pages through
 // the files of an MCP server, counts their words with a Go function, joins that
 // with the output of a command-line program, and returns one table. The same
-// program is there in Python and in TypeScript. With --stdio it serves the room over
-// MCP in place of running them itself. Run it in this folder, on Linux; it needs
+// program is written in Python and in TypeScript. With --stdio it serves the room over
+// MCP instead of running them itself. Run it in this folder, on Linux; it needs
 // git, python3, and mcp-folder on the PATH.
 package main
 

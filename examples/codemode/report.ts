@@ -1,5 +1,5 @@
 // Pages through the notes of an MCP server, reads them all at once, counts their words
-// with a Go function, and joins that with what git says of each file.
+// with a Go function, and joins that with git's status of each file.
 interface Row { file: string; words: number; blob: string }
 
 const entries: { name: string; directory?: boolean }[] = [];

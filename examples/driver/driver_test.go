@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// static returns the guest. This test binary may need libraries that a sandbox lacks.
-func static(t *testing.T) string {
+// guestBinary returns the guest. This test binary may need libraries that a sandbox lacks.
+func guestBinary(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "guest")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "github.com/toolroom/toolroom/sandbox/sandboxtest/escape/guest")
@@ -41,7 +41,7 @@ func static(t *testing.T) string {
 func TestADriverInPythonPassesTheSuite(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		missing(t, "python3 is not installed")
+		skipOrFail(t, "python3 is not installed")
 	}
 	p := program.New(program.Options{
 		Name: "bwrap", Find: func() (string, error) { return python, nil }, Args: []string{"driver.py"}, Folder: filepath.Join(t.TempDir(), "runner"),
@@ -53,18 +53,18 @@ func TestADriverInPythonPassesTheSuite(t *testing.T) {
 	})
 	d := p.Driver("bwrap", nil)
 	if probe := d.Probe(t.Context()); probe.State != sandbox.Available {
-		missing(t, probe.Reason)
+		skipOrFail(t, probe.Reason)
 	}
 	o := sandboxtest.Options{
-		New: func(*testing.T) sandbox.Driver { return d }, Guest: static(t), Languages: []string{"python", "shell"},
+		New: func(*testing.T) sandbox.Driver { return d }, Guest: guestBinary(t), Languages: []string{"python", "shell"},
 		Lacks: []sandbox.Limit{sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitEgress},
 	}
 	sandboxtest.Run(t, o)
 	sandboxtest.Rogue(t, o)
 }
 
-// missing skips the test, or fails it on CI, where everything must be there.
-func missing(t *testing.T, reason string) {
+// skipOrFail skips the test, or fails it on CI, where everything must be there.
+func skipOrFail(t *testing.T, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(reason)

@@ -14,13 +14,13 @@ import (
 // bwrap. Command is that program with its arguments.
 type Wrapper struct{ Command []string }
 
-// held says how each limit is enforced. A limit that is not in it is not.
+// held maps each enforced limit to its mechanism. Other limits are not enforced.
 var held = map[sandbox.Limit]string{sandbox.LimitWall: "SIGKILL of the wrapper"}
 
-// Name is what --runtime takes.
+// Name returns the driver's name, which --runtime takes.
 func (w Wrapper) Name() string { return "wrapper" }
 
-// Probe says what this driver can do on this machine.
+// Probe reports what this driver can do on this machine.
 func (w Wrapper) Probe(context.Context) sandbox.Probe {
 	if _, err := exec.LookPath(w.Command[0]); err != nil {
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "install " + w.Command[0]}
@@ -41,9 +41,9 @@ func (w Wrapper) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, erro
 	if err := errors.Join(inErr, outErr, c.Start()); err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the wrapper: %w", err)
 	}
-	box := &wrapped{c: c, stream: stream{out, in}, done: make(chan struct{})}
-	go func() { c.Process.Wait(); close(box.done) }()
-	return box, nil
+	sb := &sandboxed{c: c, stream: stream{out, in}, done: make(chan struct{})}
+	go func() { c.Process.Wait(); close(sb.done) }()
+	return sb, nil
 }
 
 type stream struct {
@@ -53,15 +53,15 @@ type stream struct {
 
 func (s stream) Close() error { return errors.Join(s.WriteCloser.Close(), s.ReadCloser.Close()) }
 
-type wrapped struct {
+type sandboxed struct {
 	c      *exec.Cmd
 	stream stream
 	done   chan struct{}
 }
 
-func (w *wrapped) Stream() io.ReadWriteCloser { return w.stream }
+func (w *sandboxed) Stream() io.ReadWriteCloser { return w.stream }
 
-func (w *wrapped) Wait(ctx context.Context) (sandbox.Exit, error) {
+func (w *sandboxed) Wait(ctx context.Context) (sandbox.Exit, error) {
 	select {
 	case <-w.done:
 		return sandbox.Exit{}, nil
@@ -70,12 +70,12 @@ func (w *wrapped) Wait(ctx context.Context) (sandbox.Exit, error) {
 	}
 }
 
-func (w *wrapped) Kill(context.Context) error {
+func (w *sandboxed) Kill(context.Context) error {
 	w.c.Process.Kill() // it may have ended
 	<-w.done
 	return nil
 }
 
-func (w *wrapped) Usage() sandbox.Usage           { return sandbox.Usage{} }
-func (w *wrapped) Isolation() string              { return "wrapper" }
-func (w *wrapped) Held() map[sandbox.Limit]string { return held }
+func (w *sandboxed) Usage() sandbox.Usage           { return sandbox.Usage{} }
+func (w *sandboxed) Isolation() string              { return "wrapper" }
+func (w *sandboxed) Held() map[sandbox.Limit]string { return held }

@@ -14,13 +14,13 @@ import (
 // line, which are called one after the other without arguments.
 type Lines struct{}
 
-// Name is what --engine takes.
+// Name returns the engine's name, which --engine takes.
 func (Lines) Name() string { return "lines" }
 
-// Languages are those that the engine runs.
+// Languages returns the languages that the engine runs.
 func (Lines) Languages() []string { return []string{"lines"} }
 
-// Probe says what this engine can do on this machine.
+// Probe reports what this engine can do on this machine.
 func (Lines) Probe(context.Context) sandbox.Probe {
 	return sandbox.Probe{State: sandbox.Available, Isolation: "none", Holds: map[sandbox.Limit]string{sandbox.LimitWall: "context"}}
 }
@@ -43,5 +43,5 @@ func (Lines) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engine.R
 	return result, engine.Stopped(ctx)
 }
 
-// Close ends what the engine started: nothing.
+// Close does nothing, because the engine has started nothing.
 func (Lines) Close() error { return nil }

@@ -73,23 +73,23 @@ func ExampleWrapper() {
 	// Output: ok wrapper wrapper
 }
 
-// answers is the server's side of a run: it answers every call with its id.
-type answers struct{ bridge.Handler }
+// echoHandler is the server's side of a run: it answers every call with its id.
+type echoHandler struct{ bridge.Handler }
 
-func (answers) Call(_ context.Context, tool string, _ bridge.Map) (bridge.Value, error) {
+func (echoHandler) Call(_ context.Context, tool string, _ bridge.Map) (bridge.Value, error) {
 	return "called " + tool, nil
 }
 
 func ExampleLines() {
 	result, err := extend.Lines{}.Run(context.Background(), engine.Job{
 		Program: bridge.Program{Language: "lines", Source: "system:info\nnotes:list\n", Limits: bridge.Limits{Wall: 1000}},
-	}, answers{})
+	}, echoHandler{})
 	fmt.Println(result.Outcome.Value, err)
 	// Output: [called system:info called notes:list] <nil>
 }
 
-// Each page of docs/extend shows the code of its file here, from the first type
-// on.
+// Each page of docs/extend shows the code of its file here, from the first type to
+// the end.
 func TestThePagesShowThisCode(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"source", "driver", "engine"} {

@@ -65,7 +65,7 @@ func AddGit(r *room.Room) error {
 	}, GitStatus)
 }
 
-// Notes is what the tools of the factories below share.
+// Notes holds the notes that the tools below share.
 type Notes struct {
 	mu    sync.Mutex
 	texts map[string]string
@@ -77,7 +77,7 @@ type Note struct {
 	Text string `json:"text,omitempty" jsonschema:"its text"`
 }
 
-// ReadNote is a factory: it returns a tool that uses what it is given.
+// ReadNote is a factory: it returns a tool that uses n.
 func ReadNote(n *Notes) func(context.Context, Note) (Note, error) {
 	return func(_ context.Context, in Note) (Note, error) {
 		n.mu.Lock()
@@ -90,7 +90,7 @@ func ReadNote(n *Notes) func(context.Context, Note) (Note, error) {
 	}
 }
 
-// AddNotes is a multi-factory: it registers several tools that share one thing.
+// AddNotes is a multi-factory: it registers several tools that share one Notes.
 func AddNotes(r *room.Room, namespace string) error {
 	n := &Notes{texts: map[string]string{}}
 	write := func(_ context.Context, in Note) (string, error) {

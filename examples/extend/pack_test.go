@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-func TestAPackOfOnesOwn(t *testing.T) {
+func TestACustomPack(t *testing.T) {
 	t.Parallel()
 	r, err := room.Open(t.Context(), room.Options{})
 	if err != nil {

@@ -41,7 +41,7 @@ func (g *Greeter) Call(ctx context.Context, req *source.Request) (*source.Output
 	return &source.Output{Value: value}, err
 }
 
-// Close ends what the source started: nothing. Calls fail from then on.
+// Close closes the source. Calls fail from then on.
 func (g *Greeter) Close() error {
 	g.closed.Store(true)
 	return nil

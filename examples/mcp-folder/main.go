@@ -26,7 +26,7 @@ func main() {
 	if len(os.Args) != 2 {
 		log.Fatal("usage: mcp-folder FOLDER")
 	}
-	// A Root keeps every path inside the folder, links included.
+	// A Root keeps every path inside the folder, even through links.
 	root, err := os.OpenRoot(os.Args[1])
 	if err != nil {
 		log.Fatal(err)
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// definitions is the answer to tools/list.
+// definitions is the result of tools/list.
 //
 //go:embed tools.json
 var definitions []byte
@@ -67,8 +67,8 @@ func newServer(root *os.Root) (*mcp.Server, error) {
 	})
 }
 
-// result is what a tool returned, as MCP has it: a failure is a result that the model
-// reads.
+// result converts the outcome of a tool to an MCP result. A failure is a result that the
+// model can read.
 func result(value any, failed error) (json.RawMessage, error) {
 	type text struct {
 		Type string `json:"type"`
@@ -94,7 +94,7 @@ func result(value any, failed error) (json.RawMessage, error) {
 	return json.Marshal(out)
 }
 
-// read reads the arguments of a tool, and refuses those that it does not have.
+// read decodes the arguments of a tool, and rejects unknown ones.
 func read(arguments json.RawMessage, into any) error {
 	if len(arguments) == 0 {
 		return nil

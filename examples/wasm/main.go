@@ -1,5 +1,5 @@
 // Command wasm runs a WebAssembly module that calls a tool of this program:
-// sum.wasm, which is made of the folder sum, with the numbers to add up.
+// sum.wasm, which is built from the folder sum, with the numbers to add up.
 //
 //	GOOS=wasip1 GOARCH=wasm go build -ldflags "-s -w" -o sum.wasm ./examples/wasm/sum
 //	go run ./examples/wasm sum.wasm 1 2 3

@@ -1,4 +1,4 @@
-// Command sum adds up its arguments by calls of a tool, and gives back the sum.
+// Command sum adds up its arguments by calling a tool, and returns the sum.
 // It is compiled to WebAssembly:
 //
 //	GOOS=wasip1 GOARCH=wasm go build -ldflags "-s -w" -o sum.wasm ./examples/wasm/sum
