@@ -26,6 +26,9 @@ const (
 	maxOutput = 10 << 20
 	// stopGrace is the time between asking a program to end and killing it.
 	stopGrace = 2 * time.Second
+	// drainTime is how long output is still read after the end of the program, if a process
+	// that it has left behind holds the pipe.
+	drainTime = time.Second
 	// helpTimeout limits the time that a program takes for --help; maxHelp limits its
 	// output.
 	helpTimeout = 5 * time.Second
@@ -115,7 +118,7 @@ func (s *Source) run(ctx context.Context, argv []string, stdin string, req *sour
 	// A process that left the group may still hold the pipe.
 	select {
 	case <-drained:
-	case <-time.After(time.Second):
+	case <-time.After(drainTime):
 	}
 	p.Stop(0)
 	<-drained
@@ -215,12 +218,26 @@ func (s *Source) runHelp(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	p.Stdin.Close()
-	stop := context.AfterFunc(ctx, func() { p.Stop(stopGrace) })
-	defer stop()
 	stdout := &capture{limit: maxHelp}
-	_, _ = io.Copy(stdout, p.Stdout)
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		_, _ = io.Copy(stdout, p.Stdout)
+	}()
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+	}
+	// A process that the program has left behind may hold the pipe.
+	select {
+	case <-drained:
+	case <-time.After(drainTime):
+	case <-ctx.Done():
+	}
+	timedOut := ctx.Err()
 	p.Stop(stopGrace)
-	if err := ctx.Err(); err != nil {
+	<-drained
+	if timedOut != nil {
 		return "", toolroom.Errorf(toolroom.CodeTimeout, "%s did not answer %s within %s", filepath.Base(s.o.Command), strings.Join(question, " "), helpTimeout)
 	}
 	return stdout.text() + "\n" + stderr.text(), nil
