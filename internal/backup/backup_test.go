@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/backup"
 )
 
@@ -84,6 +85,15 @@ func TestAnArchiveThatReachesOutOfTheHomeChangesNothing(t *testing.T) {
 				t.Error("the home was made")
 			}
 		})
+	}
+}
+
+func TestAMistypedBackupIsNamedOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "nope.tar.gz")
+	_, err := backup.Restore(t.Context(), file, backup.Target{Home: filepath.Join(t.TempDir(), "home"), Check: fine})
+	if toolroom.CodeOf(err) != toolroom.CodeNotFound || strings.Count(err.Error(), "nope") != 1 {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -178,6 +178,9 @@ func stash(home string, names []string, into string) error {
 // unpack unpacks an archive to a folder. The checksum at its end shows that it is complete.
 func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, toolroom.Errorf(toolroom.CodeNotFound, "there is no such file").WithCLIHint("name the file that toolroom backup wrote")
+	}
 	if err != nil {
 		return m, err
 	}

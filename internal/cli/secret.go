@@ -125,10 +125,11 @@ to them.`,
 func (a *cli) secretListCommand() *cobra.Command {
 	var p paging
 	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the names of secrets",
-		Example: "  toolroom secret list",
-		Args:    arguments(0, 0),
+		Use:        "list",
+		SuggestFor: []string{"get", "show"}, // values are never shown
+		Short:      "List the names of secrets",
+		Example:    "  toolroom secret list",
+		Args:       arguments(0, 0),
 		RunE: a.withState(func(_ context.Context, r *app.App, _ []string) error {
 			refs, err := r.Parts().Secrets.List()
 			if err != nil {

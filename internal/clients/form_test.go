@@ -296,7 +296,7 @@ X: 1
 func TestAFileInAnotherFormIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ client, text, want string }{
-		"not JSON":            {"cursor", `{"mcpServers": `, ""},
+		"not JSON":            {"cursor", `{"mcpServers": `, "not JSON: line 1"},
 		"a list":              {"cursor", `[]`, ""},
 		"servers in a list":   {"cursor", `{"mcpServers": []}`, "not a table of servers"},
 		"inline TOML":         {"codex", "mcp_servers = {a = {command = \"x\"}}\n", "not a table of its own"},

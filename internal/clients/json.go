@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ func (f jsonForm) decode(text []byte) (servers, rest map[string]any, err error) 
 	if len(bytes.TrimSpace(text)) > 0 {
 		plain, err := hujson.Standardize(withoutMark(text)) // it writes to its argument
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, syntaxError(err)
 		}
 		decoder := json.NewDecoder(bytes.NewReader(plain))
 		decoder.UseNumber()
@@ -30,6 +31,11 @@ func (f jsonForm) decode(text []byte) (servers, rest map[string]any, err error) 
 		}
 	}
 	return nested(root, f.path)
+}
+
+// syntaxError returns an error of the parser without the name of its package.
+func syntaxError(err error) error {
+	return errors.New("not JSON: " + strings.TrimPrefix(err.Error(), "hujson: "))
 }
 
 // withoutMark returns a copy of text with spaces in place of a byte order mark, so that all else
@@ -46,7 +52,7 @@ func withoutMark(text []byte) []byte {
 func parse(text []byte) (hujson.Value, *hujson.Object, error) {
 	root, err := hujson.Parse(withoutMark(text))
 	if err != nil {
-		return root, nil, err
+		return root, nil, syntaxError(err)
 	}
 	object, ok := root.Value.(*hujson.Object)
 	if !ok {

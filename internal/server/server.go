@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -543,5 +542,6 @@ func listenError(addr string, err error) error {
 		return toolroom.Errorf(toolroom.CodeInternal, "another Toolroom or another program listens on %s: %w", addr, syscall.EADDRINUSE).
 			WithCLIHint("stop it, or choose another address: toolroom serve --listen 127.0.0.1:7071")
 	}
-	return fmt.Errorf("listen on %s: %w", addr, err)
+	return toolroom.Errorf(toolroom.CodeInternal, "listen on %s: %w", addr, err).
+		WithCLIHint("choose another address, such as 127.0.0.1:7071, with --listen or server.listen")
 }

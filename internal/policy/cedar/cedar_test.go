@@ -181,7 +181,8 @@ func TestAListLeavesOutWhatDependsOnTheCall(t *testing.T) {
 func TestMistakesInRulesHaveTheirPlaceAndTheNearestName(t *testing.T) {
 	t.Parallel()
 	for rules, want := range map[string]string{
-		"permit(principal, action, resource":                                                                             "rules.cedar:1:35: not Cedar",
+		"permit(principal, action, resource":                                                                             `rules.cedar:1:35: not Cedar: expected ")", but the text ends`,
+		"permit(principal; action, resource)":                                                                            `rules.cedar:1:19: not Cedar: expected ",", got ";"`,
 		"\n  permit(principal, action, resource) when { context.a = 3 };":                                                "rules.cedar:2:58: not Cedar",
 		"permit(principal, action, resource) when { \"abc };":                                                            "rules.cedar:1:44: not Cedar: literal not terminated",
 		"forbid(principal, action, resource)\nwhen { principal.agnet == \"x\" };":                                        "rules.cedar:2:18: principal has no attribute agnet; did you mean agent?",

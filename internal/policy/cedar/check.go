@@ -85,7 +85,22 @@ func parseSyntaxError(err error) (position, string) {
 	}
 	line, _ := strconv.Atoi(reason[m[2]:m[3]])
 	column, _ := strconv.Atoi(reason[m[4]:m[5]])
-	return position{max(line, 1), max(column, 1)}, "not Cedar: " + reason[:m[0]] + reason[m[1]:]
+	return position{max(line, 1), max(column, 1)}, "not Cedar: " + describeToken(reason[:m[0]]+reason[m[1]:])
+}
+
+var wrongToken = regexp.MustCompile(`^".*": (?:exact )?got (.*) want (.+)$`)
+
+// describeToken returns a reason of Cedar's parser in the words of our other messages, if it
+// is about a token that is missing.
+func describeToken(reason string) string {
+	m := wrongToken.FindStringSubmatch(reason)
+	switch {
+	case m == nil:
+		return reason
+	case m[1] == "":
+		return fmt.Sprintf("expected %q, but the text ends", m[2])
+	}
+	return fmt.Sprintf("expected %q, got %q", m[2], m[1])
 }
 
 // newValidator returns Cedar's type checker for our schema.
