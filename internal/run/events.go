@@ -44,7 +44,7 @@ func (c *call) emit(e toolroom.Event) {
 			return
 		case e.Final():
 			safe = true // its result has been redacted
-			c.stream.chunks.flush(c.send)
+			c.stream.chunks.flush(secrets, c.send)
 		}
 		safe = true
 	})

@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 
@@ -85,37 +86,98 @@ func redactEvent(secrets *secret.Redactor, e *toolroom.Event) {
 }
 
 // chunks holds back chunks that may end with the beginning of a secret until the next ones show
-// whether they do. Chunks keep their order; other events may overtake them.
+// whether they do. The chunks of a stream keep their order; others may overtake them.
 type chunks struct {
-	mu       sync.Mutex
+	mu  sync.Mutex
+	all chunkStream
+	// streams are the streams that chunks name, such as stdout and stderr. A secret in one of
+	// them may be interrupted by chunks of another, so that all does not find it.
+	streams map[string]*chunkStream
+}
+
+// chunkStream holds back chunks of one stream, or of all.
+type chunkStream struct {
 	redactor *secret.Chunks
 	held     []toolroom.Event
 }
+
+// maxStreams limits the streams of a call, whose names its tool chooses. In further ones, a secret
+// that other chunks interrupt is not found.
+const maxStreams = 8
 
 // add adds a chunk and sends those that need not be held back any longer.
 func (c *chunks) add(m *secret.Redactor, e toolroom.Event, send func(toolroom.Event)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.redactor == nil {
-		c.redactor = m.Chunks()
-	}
-	c.held = append(c.held, e)
-	c.send(c.redactor.Add(e.Chunk), send)
+	c.addToStreams(m, c.all.add(m, e), send)
 }
 
 // flush sends the chunks that are held back. No more chunks may follow.
-func (c *chunks) flush(send func(toolroom.Event)) {
+func (c *chunks) flush(m *secret.Redactor, send func(toolroom.Event)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.redactor != nil {
-		c.send(c.redactor.Flush(), send)
+	c.addToStreams(m, c.all.flush(), send)
+	for _, name := range slices.Sorted(maps.Keys(c.streams)) {
+		for _, e := range c.streams[name].flush() {
+			send(e)
+		}
 	}
 }
 
-func (c *chunks) send(ready []json.RawMessage, send func(toolroom.Event)) {
-	for i, doc := range ready {
-		c.held[i].Chunk = doc
-		send(c.held[i])
+// addToStreams adds chunks to their own streams and sends those that need not be held back there.
+func (c *chunks) addToStreams(m *secret.Redactor, ready []toolroom.Event, send func(toolroom.Event)) {
+	for _, e := range ready {
+		released := []toolroom.Event{e}
+		if one := c.streamOf(m, e.Chunk); one != nil {
+			released = one.add(m, e)
+		}
+		for _, e := range released {
+			send(e)
+		}
 	}
-	c.held = append([]toolroom.Event(nil), c.held[len(ready):]...)
+}
+
+// streamOf returns the stream that a chunk names in its member stream, or nil if there are no
+// secrets, it names none, or there are too many.
+func (c *chunks) streamOf(m *secret.Redactor, chunk json.RawMessage) *chunkStream {
+	var named struct{ Stream string }
+	if m.Empty() || json.Unmarshal(chunk, &named) != nil || named.Stream == "" {
+		return nil
+	}
+	one := c.streams[named.Stream]
+	if one == nil && len(c.streams) < maxStreams {
+		if c.streams == nil {
+			c.streams = map[string]*chunkStream{}
+		}
+		one = &chunkStream{}
+		c.streams[named.Stream] = one
+	}
+	return one
+}
+
+// add adds a chunk and returns those that later ones cannot change, redacted.
+func (s *chunkStream) add(m *secret.Redactor, e toolroom.Event) []toolroom.Event {
+	if s.redactor == nil {
+		s.redactor = m.Chunks()
+	}
+	s.held = append(s.held, e)
+	return s.release(s.redactor.Add(e.Chunk))
+}
+
+// flush returns the chunks that are held back, redacted.
+func (s *chunkStream) flush() []toolroom.Event {
+	if s.redactor == nil {
+		return nil
+	}
+	return s.release(s.redactor.Flush())
+}
+
+// release returns the oldest held chunks with their redacted documents.
+func (s *chunkStream) release(docs []json.RawMessage) []toolroom.Event {
+	ready := s.held[:len(docs)]
+	for i, doc := range docs {
+		ready[i].Chunk = doc
+	}
+	s.held = append([]toolroom.Event(nil), s.held[len(docs):]...)
+	return ready
 }

@@ -253,3 +253,40 @@ func (k keptResults) PutResult(_ context.Context, _, _, _ string, data []byte, _
 }
 
 func (k keptResults) String() string { return k.all.String() }
+
+// A program that prints a secret in two pieces reports a warning in between.
+func TestASecretInAStreamIsRedactedAcrossChunksOfOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *run.Options) { o.Secrets = knowing(hush) })
+	for name, c := range map[string]struct{ chunks, want []string }{
+		"interrupted": {
+			[]string{`{"stream":"stdout","text":"a corr"}`, `{"stream":"stderr","text":"warn"}`, `{"stream":"stdout","text":"ect \"horse\"/battery+1 b"}`, `{"stream":"stderr","text":"ing"}`},
+			[]string{`{"stream":"stderr","text":"warn"}`, `{"stream":"stdout","text":"a [secret s/v]"}`, `{"stream":"stdout","text":" b"}`, `{"stream":"stderr","text":"ing"}`},
+		},
+		"over two streams": {
+			[]string{`{"stream":"stdout","text":"correct \"horse\"/"}`, `{"stream":"stderr","text":"battery+1"}`},
+			[]string{`{"stream":"stdout","text":"[secret s/v]"}`, `{"stream":"stderr","text":""}`},
+		},
+		"at the end": {
+			[]string{`{"stream":"stdout","text":"corr"}`, `{"stream":"stderr","text":"correct"}`},
+			[]string{`{"stream":"stderr","text":"correct"}`, `{"stream":"stdout","text":"corr"}`},
+		},
+	} {
+		id := "print:" + strings.ReplaceAll(name, " ", "_")
+		b.add(tool(id), func(_ context.Context, req *source.Request) (*source.Output, error) {
+			for _, chunk := range c.chunks {
+				req.Emit(toolroom.Event{Kind: toolroom.EventChunk, Chunk: json.RawMessage(chunk)})
+			}
+			return &source.Output{}, nil
+		})
+		var got []string
+		for e := range b.Stream(t.Context(), toolroom.Call{Tool: id}) {
+			if e.Kind == toolroom.EventChunk {
+				got = append(got, string(e.Chunk))
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
