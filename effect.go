@@ -10,18 +10,18 @@ import (
 // call runs. An empty Mode or Target is unknown, and a rule about the kind matches any.
 // (For a call that has ended, [Effects] reports whether its effects happened.)
 //
-// In Tool.Effects, {name} in a target stands for the argument of that name, and {a.b} for a
+// In Tool.Effects, {name} in a target is replaced by the argument of that name, and {a.b} by a
 // nested one. An array makes one effect for each element.
 type Effect struct {
 	Kind EffectKind `json:"kind"`
 	Mode string     `json:"mode,omitempty"`
 	// Target is an absolute path, host:port, a command line, a table or an amount, in the
-	// canonical form that rules are matched against. In a command line, … stands for an
-	// unknown word.
+	// canonical form that rules are matched against. In a command line, … means an unknown
+	// word.
 	Target string `json:"target,omitempty"`
 }
 
-// EffectKind is what an effect acts on.
+// EffectKind is the kind of thing that an effect acts on.
 type EffectKind string
 
 // The kinds of effect and their modes.

@@ -71,12 +71,13 @@ type Error struct {
 	// Hint is the next step for any caller; empty if there is none.
 	Hint string `json:"hint,omitempty"`
 	// CLIHint is the next step for a person at the command line, with commands to type.
-	// MCP clients, programs and the HTTP API are not told, because they cannot type it.
+	// Results for MCP clients, programs and the HTTP API omit it, because their callers
+	// cannot type commands.
 	CLIHint string `json:"-"`
 	// Details are further facts for people and models. Their names depend on the code.
-	// No part of Toolroom decides by them; what it decides by is in Facts.
+	// Toolroom itself does not use them; it uses Facts.
 	Details map[string]any `json:"details,omitempty"`
-	// Facts are what the parts of Toolroom tell one another. In JSON they are members of
+	// Facts are the details that Toolroom's own code uses. In JSON they are members of
 	// details.
 	Facts `json:"-"`
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Facts are what an [Error] says to programs beyond its code. A zero field is unknown.
+// Facts are the typed details of an [Error], for programs. A zero field is unknown.
 type Facts struct {
 	// Effects says what the failed call did, if its source knows: EffectsNone means that
 	// nothing was sent to the tool.

@@ -1,6 +1,6 @@
 package toolroom
 
-// Verdict is what policy decides about a call.
+// Verdict is a policy decision about a call.
 type Verdict string
 
 // The verdicts, from the most permissive to the strictest.

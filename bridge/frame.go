@@ -150,7 +150,7 @@ func (w *Wire) decodeFrame(data []byte) (Frame, error) {
 	if f.Token, err = d.next(n); err != nil {
 		return Frame{}, protocolError("%v", err)
 	}
-	// What a stranger sends is not worth the memory of its body.
+	// Check the token first, so that a frame without it costs no memory for its body.
 	if token := w.token.Load(); token != nil && subtle.ConstantTimeCompare(f.Token, *token) != 1 {
 		return Frame{}, protocolError("a %s frame with the token of another run", f.Kind)
 	}

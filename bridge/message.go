@@ -145,8 +145,8 @@ func FailureBody(f *Failure) Map {
 	return m
 }
 
-// People and models see what a guest reports of a failure. It is truncated so
-// that a hostile guest cannot flood them.
+// Limits, in bytes, of the texts of a failure that a guest reports. People and models read
+// them, and a hostile guest must not flood them.
 const (
 	maxMessage = 16 << 10
 	maxTrace   = 64 << 10

@@ -43,7 +43,7 @@ type Handler interface {
 // NoTools is the handler of a program that needs no tools, which a guest may ask for all the
 // same.
 type NoTools struct {
-	// Err, if not nil, is the error of what the program asks for.
+	// Err, if not nil, is the error of every request.
 	Err error
 }
 
@@ -372,9 +372,9 @@ func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
 }
 
 // closedUnread reports whether err, of the first read after the program was sent, means that the
-// other end closed its socket while data waited there, which can only be the program. Over a
-// network a connection is also reset by a machine that has started again, or by what is in
-// between, long after the program has begun.
+// other end closed its socket before it had read all data, so that it cannot have read the whole
+// program. Over TCP this is unknown: there a restarted machine or a network device can reset a
+// connection long after the program has begun.
 func closedUnread(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, syscall.ECONNRESET) && !(errors.As(err, &op) && strings.HasPrefix(op.Net, "tcp"))

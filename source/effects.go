@@ -17,7 +17,7 @@ type Predictor interface {
 	PredictEffects(req *Request) (effects []toolroom.Effect, dir string)
 
 	// Enforces reports whether the source can keep the programs that a call starts from
-	// breaking a rule, whatever they are told and do. A rule is an effect whose target is
+	// breaking a rule, whatever the programs do. A rule is an effect whose target is
 	// a pattern. Predicted are the effects of the call. If Enforces returns false, policy
 	// denies the call unless it is known to keep the rule. It must not block for long.
 	Enforces(req *Request, rule toolroom.Effect, predicted []toolroom.Effect) bool

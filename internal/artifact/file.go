@@ -58,8 +58,8 @@ func makeDir(dir string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// syncDir makes what was created or renamed in dir durable. Windows has no such
-// call and needs none: NTFS journals its folders.
+// syncDir makes the creation and renaming of files in dir durable. Windows has no such call
+// and needs none: NTFS journals its folders.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -26,8 +26,9 @@ type Options struct {
 	Results, Files Limits
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// Labels returns the taint labels of what is stored with ctx, and OnRead is called
-	// with the subject of who reads, and those of what is read, before it is read. Nil means no labels.
+	// Labels returns the taint labels for bytes that are stored with ctx. OnRead is called
+	// before bytes are read, with the subject of the reader and the labels of the bytes; an
+	// error prevents the read. Both may be nil.
 	Labels func(ctx context.Context) []taint.Label
 	OnRead func(ctx context.Context, subject string, labels []taint.Label) error
 }

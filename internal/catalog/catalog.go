@@ -30,7 +30,7 @@ type Entry struct {
 	// Provider is the name of the source in the catalog.
 	Provider string
 	Source   source.Source
-	// CancelsPromptly is what the source's description says.
+	// CancelsPromptly is copied from the description of the source.
 	CancelsPromptly bool
 	// ID is the canonical id as text, and ModelName the name for model APIs.
 	ID, ModelName string
@@ -101,7 +101,7 @@ type Options struct {
 	// Shared is called once for each further provider of an id, with the provider that
 	// serves the id.
 	Shared func(id toolroom.ID, serves string, providers []string)
-	// Learner learns from searches and what is called after them; nil learns nothing.
+	// Learner learns from searches and the calls that follow them; nil learns nothing.
 	Learner Learner
 }
 

@@ -35,8 +35,8 @@ type Finding struct {
 	Where string `json:"where"`
 	// Places is the number of places that have the text.
 	Places int `json:"places"`
-	// Says is what is wrong, and Excerpt the text, with hidden characters written
-	// as escapes.
+	// Says describes the problem, and Excerpt is the text, with hidden characters
+	// escaped.
 	Says    string `json:"says"`
 	Excerpt string `json:"excerpt,omitempty"`
 }
@@ -82,10 +82,10 @@ const (
 	maxFindings = 1000
 )
 
-// Inspect looks at what the tools of one source say of themselves, and at the source's
-// instructions, for text that models read and people do not see, and for names that pass
-// for those of others, which are tools of other sources. It reads structure, never
-// meaning: it does not judge sentences. The findings are in the order of the tools.
+// Inspect searches the definitions of one source's tools, and the source's instructions, for
+// text that models read and people do not see, and for names that look like those of others,
+// which are the tools of other sources. It considers the form of texts, not their meaning.
+// The findings are in the order of the tools.
 func Inspect(tools, others []toolroom.Tool, instructions string) []Finding {
 	in := inspection{index: map[Finding]int{}, seed: maphash.MakeSeed(), texts: map[uint64][]int{}, documents: map[uint64][]int{}}
 	in.text("", "instructions", instructions)

@@ -33,13 +33,13 @@ type Caller struct {
 	Session  string
 }
 
-// Meaning lets searches find tools by what they mean. The index has the vectors of tools
-// from [Catalog.SetVectors].
+// Meaning lets searches compare the meaning of a query with that of tools, by embedding
+// vectors. [Catalog.SetVectors] sets the vectors of the tools.
 type Meaning struct {
 	// Query returns the vectors of the parts of a query, or nil and the reason. It must not
 	// take long.
 	Query func(ctx context.Context, parts []string) (vectors [][]float32, reason string)
-	// Weight is how much meaning counts beside words.
+	// Weight is the weight of meaning in the ranking, relative to words.
 	Weight float64
 }
 
@@ -59,10 +59,10 @@ func (c *Catalog) SetMeaning(m *Meaning) {
 }
 
 // SetMissingMeaning sets the reason why searches use words alone although the config asks for more;
-// empty if nobody did.
+// an empty reason clears it.
 func (c *Catalog) SetMissingMeaning(reason string) { c.noMeaning.Store(&reason) }
 
-// Texts returns what is embedded of each tool that searches find, by id, with @ and the
+// Texts returns the text to embed for each tool that searches find, by id, with @ and the
 // version if it is one of [Catalog.SetVariants].
 func (c *Catalog) Texts() map[string]string {
 	texts := make(map[string]string)

@@ -146,7 +146,7 @@ func (s Store) List() ([]File, error) {
 	}), nil
 }
 
-// Last returns what the user agreed to for the config at path.
+// Last returns the version of the config at path that the user agreed to last.
 func (s Store) Last(path string) (File, bool, error) {
 	path, err := canonical(path)
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package identity compares callers beyond their subject: a token of the same subject may be
-// narrowed to an agent, a provider, a skill, groups or scopes, and must not gain what it
-// lacks from what its wider self has left.
+// narrowed to an agent, a provider, a skill, groups or scopes, and must not gain rights from
+// state that a wider identity of the subject has left.
 //
-// State that gives its holder power, or runs code, belongs to one [Owner]. Data that was made
-// may be read by whoever [Reaches] its maker.
+// State that gives its holder rights, or runs code, belongs to one [Owner]. Data may be read by
+// every identity that [Reaches] its maker.
 package identity
 
 import (
@@ -31,11 +31,11 @@ func Owner(who toolroom.Identity) string {
 	return key + "\n" + string(narrowed)
 }
 
-// everything stands for the narrowing in the owner name of [All].
+// everything takes the place of the narrowing in the owner name of [All].
 const everything = "*"
 
-// All returns an owner name that reaches whatever callers of a subject have made, for
-// operators.
+// All returns an owner name, for operators, that reaches all that callers of a subject have
+// made.
 func All(subject string) string { return subject + "\n" + everything }
 
 // Subject returns the subject's key in an owner name.

@@ -13,11 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Unmarshal decodes data into v as encoding/json does, and refuses what a second
-// reader of the same text might understand in another way: what [Check] refuses,
-// and members whose names match a field of v except for their case. Other unknown
-// members are skipped. A [json.RawMessage] comes out byte for byte, and is for its
-// reader to check.
+// Unmarshal decodes data into v as encoding/json does, but rejects documents that another
+// decoder might understand differently: those that [Check] rejects, and those with members
+// whose names match a field of v except for their case. It ignores other unknown members. A
+// [json.RawMessage] gets its text unchanged and unchecked.
 func Unmarshal(data []byte, v any, limits Limits) error { return unmarshal(data, v, limits, false) }
 
 // UnmarshalKnown is Unmarshal that refuses unknown members, too.
@@ -39,9 +38,9 @@ func unmarshal(data []byte, v any, limits Limits, known bool) error {
 	return decoder.Decode(v)
 }
 
-// checkAs refuses a value that cannot be decoded into a t in one way alone. Each
-// level takes one off the depth that limits leave. known refuses members that are no
-// field of their struct, too.
+// checkAs returns an error if decoders could decode a value into a t in different ways. Each
+// level uses one level of the depth limit. If known is set, it also rejects members that are
+// not fields of their struct.
 func checkAs(value []byte, t reflect.Type, limits Limits, known bool) error {
 	for t != nil && t.Kind() == reflect.Pointer && !decodesItself(t) {
 		t = t.Elem()
@@ -102,8 +101,8 @@ func checkObject(object []byte, t reflect.Type, inner Limits, known bool) error 
 	return nil
 }
 
-// fieldOf returns the type of a struct's field, nil for none, and an error for a
-// name that encoding/json would take for a field's in spite of its case.
+// fieldOf returns the type of a struct's field, or nil if there is none. If the name matches a
+// field except for its case, which encoding/json accepts, fieldOf returns an error.
 func fieldOf(t reflect.Type, name string) (reflect.Type, error) {
 	fields := fieldsOf(t)
 	if of, ok := fields[name]; ok {
@@ -165,9 +164,9 @@ func isEmbedded(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct
 }
 
-// CheckMembers refuses a document in which an object has a member twice, text
-// after its end, and what is no JSON. Unlike [Check] it takes invalid UTF-8, half
-// surrogates and any depth, for documents that are passed on as they came.
+// CheckMembers returns an error if data is not JSON, has text after the document, or has an
+// object with a duplicate member. Unlike [Check] it accepts invalid UTF-8, unpaired surrogates
+// and any depth, for documents that are forwarded unchanged.
 func CheckMembers(data []byte) error {
 	w := walkers.Get().(*walker)
 	defer w.reset(len(data))

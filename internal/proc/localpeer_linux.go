@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpSocket is what the kernel tells of a TCP socket.
+// tcpSocket is the kernel's information about a TCP socket.
 type tcpSocket struct {
 	state uint8
 	uid   uint32
@@ -76,16 +76,15 @@ func checkPeerUser(uid uint32, err error) error {
 	return checkUser(int(uid))
 }
 
-// errNoTable means that a table does not even tell of our own end of a connection.
+// errNoTable means that a table lacks even our own end of a connection.
 var errNoTable = errors.New("the kernel tells nothing of TCP sockets: neither by sock_diag nor in /proc/net/tcp")
 
 // peerUser returns the user to whom the other end of an accepted connection belongs.
 //
 // A socket that its process has closed has the uid 0, so it must be open. Our own end, the
-// socket with the given inode, must be alive after the look at the other one: once it is
-// reset, somebody else may connect from the same port, which makes another socket here. A
-// second look finds the other end as it was, since the kernel does not read uid and inode
-// as one.
+// socket with the given inode, must be alive after the other end was looked up: once it is
+// reset, another user may connect from the same port, which makes another socket here. The
+// other end is looked up twice because the kernel does not read uid and inode atomically.
 func peerUser(t socketTable, inode uint64, local, remote netip.AddrPort) (uid uint32, err error) {
 	peer, err := t.find(remote, local)
 	if err != nil && !errors.Is(err, errNoSocket) {
@@ -126,7 +125,7 @@ func isConnected(state uint8) bool {
 	return false
 }
 
-// diag is a netlink socket that tells of sockets; see sock_diag(7).
+// diag is a netlink socket for queries about sockets; see sock_diag(7).
 type diag struct{ fd int }
 
 func openDiag() (*diag, error) {
@@ -134,7 +133,7 @@ func openDiag() (*diag, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The kernel answers within the call that sends; a time-out costs nothing.
+	// The kernel answers within the call that sends, so a time-out costs nothing.
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -267,7 +266,7 @@ func tableAddress(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(n)), ok
 }
 
-// overflowUser returns the uid that stands for users without a uid in a user namespace.
+// overflowUser returns the uid that a user namespace shows for users without a uid in it.
 func overflowUser() uint32 {
 	const usual = 65534
 	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")

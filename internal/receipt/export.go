@@ -139,8 +139,8 @@ func linkAt(ctx context.Context, store Store, first Checkpoint, seq int64) (Chai
 	return Chain{Seq: seq, Hash: records[0].Hash}, nil
 }
 
-// CheckAgainst reports whether the receipts of an export are still what a store
-// has: a link that is the same has the same links before it.
+// CheckAgainst returns an error if a store no longer has the receipts of an export. Comparing
+// the last link suffices, because it depends on all earlier ones.
 func CheckAgainst(ctx context.Context, store Store, exported Manifest) error {
 	first, head, err := store.ReceiptEnds(ctx)
 	if err != nil {

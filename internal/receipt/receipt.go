@@ -88,7 +88,7 @@ type Store interface {
 	IntendReceipt(ctx context.Context, r *toolroom.Receipt, owner string) error
 	// SettleIntents appends the stored intents of calls whose owner is no longer
 	// alive and whose receipts were never appended. settle sets how they ended. A
-	// call with an unfinished job has not ended: whoever takes the job over records it.
+	// call with an unfinished job has not ended: the process that takes the job over records it.
 	// SettleIntents returns their number.
 	SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*toolroom.Receipt)) (n int, err error)
 	// ReceiptSamples calls see with each receipt that q selects, oldest first, until see

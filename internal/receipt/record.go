@@ -41,10 +41,10 @@ type body struct {
 	Digest string          `json:"detail_digest,omitempty"`
 }
 
-// detail is what a redaction takes out: what a caller or tool has put into a
-// receipt, and the hashes from which short texts could be guessed.
+// detail is the part of a receipt that a redaction removes: the data from callers and tools,
+// and hashes from which short texts could be guessed.
 type detail struct {
-	// Salt keeps the digest from telling what the details were.
+	// Salt prevents guessing the details from their digest.
 	Salt          string          `json:"salt"`
 	Arguments     json.RawMessage `json:"arguments,omitempty"`
 	ArgumentsHash string          `json:"arguments_hash,omitempty"`
@@ -61,8 +61,8 @@ type detail struct {
 	Details     map[string]any               `json:"details,omitempty"`
 }
 
-// noSeq stands for the number of a receipt in a body that is encoded before its number is
-// known.
+// noSeq is the placeholder for the number of a receipt in a body that is encoded before its
+// number is known.
 const noSeq = -1
 
 // encode encodes the receipt once, for the journal and for the store.

@@ -26,9 +26,9 @@ type Report struct {
 
 // Verify reads an export and checks it against a public key: that the manifest
 // is signed, that every line is as it was written, that the records are linked
-// without a gap, and that nothing was taken off either end. With a nil key the
-// signature is checked against the key in the manifest, which proves only that
-// the file was not damaged: whoever changes it can sign it anew.
+// without a gap, and that nothing is missing at either end. With a nil key, Verify
+// checks the signature against the key in the manifest. That proves only that the file
+// was not damaged, because anyone who changes it can sign it with another key.
 func Verify(in io.Reader, key ed25519.PublicKey) (*Report, error) {
 	v := &verifier{report: &Report{}, digest: sha256.New()}
 	lines := bufio.NewReaderSize(in, 64<<10)

@@ -36,10 +36,10 @@ type Schedule struct {
 	// When and Zone are as in [ParseWhen].
 	When string `json:"when"`
 	Zone string `json:"zone"`
-	// Call is what is made. Its identity is that of the schedule.
+	// Call is the call to make. Its identity is that of the schedule.
 	Call   toolroom.Call `json:"call"`
 	Missed Missed        `json:"missed"`
-	// Labels are those of what its maker had read: they apply to every run.
+	// Labels are the taint labels of its maker when it was made. They apply to every run.
 	Labels  []taint.Label `json:"labels,omitempty"`
 	Created time.Time     `json:"created"`
 

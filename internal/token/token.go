@@ -133,7 +133,7 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 	return plaintext, t, nil
 }
 
-// trimmed returns names without the blanks around them, which nobody sees in a list: in
+// trimmed returns names without surrounding spaces, which are easily overlooked in a list: in
 // "ops, release" the second group has one.
 func trimmed(names []string) []string {
 	var out []string

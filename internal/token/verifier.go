@@ -52,7 +52,7 @@ func NewVerifier(store Store, now func() time.Time) *Verifier {
 // Verify returns the identity of a token's bearer and records the last use of the
 // token. It caches tokens for a short time. If the token is invalid, the error has code
 // unauthenticated and always the same message, and only its cause, for the log, has the
-// reason. Only the bearer of a token that has expired is told so: the error is [ErrExpired].
+// reason. The exception is an expired token, whose error wraps [ErrExpired] and says so.
 func (v *Verifier) Verify(ctx context.Context, plaintext string) (toolroom.Identity, error) {
 	id, ok := idOf(plaintext)
 	if !ok {

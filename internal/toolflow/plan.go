@@ -284,7 +284,8 @@ func (p *plan) cases(ctx context.Context, t *Tool, id string, numbers map[int]in
 
 // givesSameValue reports whether a run gives the same value here.
 func (p *plan) givesSameValue(ctx context.Context, id string, number int, r *Run) bool {
-	// Code of ToolFlow calls no tools, and what nobody has read gets none at its import.
+	// ToolFlow's code calls no tools. The budget is empty, so that unreviewed code can call none
+	// here either.
 	result := p.s.Try(ctx, id, number, toolroom.Call{Arguments: r.Input, MaxOutput: -1, NoWait: true, Budget: new(toolroom.Budget)})
 	if result.Error != nil {
 		return false

@@ -240,7 +240,8 @@ func (s *suite) fork(t *testing.T) {
 	}
 }
 
-// daemon leaves a process in a session of its own, which holds the program's output.
+// daemon tests a program that leaves behind a process in a new session, which keeps the
+// program's output open.
 func (s *suite) daemon(t *testing.T) {
 	began := time.Now()
 	out := s.shellRun(t, `command -v setsid >/dev/null || { echo hi; exit; }; (setsid sleep 60 &); sleep 0.2; echo hi`, sandbox.Limits{Wall: 30 * time.Second})
@@ -249,8 +250,8 @@ func (s *suite) daemon(t *testing.T) {
 	}
 }
 
-// orphans makes more orphans than there may be processes, one after the other. A process
-// that has ended must not count for ever because it is not waited for.
+// orphans tests a program that makes more orphans, one after the other, than there may be
+// processes: an orphan that has ended must not count against the limit.
 func (s *suite) orphans(t *testing.T) {
 	limits := sandbox.Limits{PIDs: 64}
 	if _, held := s.engine.Probe(t.Context()).Holds[sandbox.LimitPIDs]; !held {

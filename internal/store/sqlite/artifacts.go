@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/identity"
 )
 
-// subjectFilter selects what the callers of a subject have made, however they are narrowed: see
+// subjectFilter selects the rows of all callers of a subject, however they are narrowed; see
 // [identity.Owner]. It takes the subject three times.
 const subjectFilter = "(owner = ? OR substr(owner, 1, length(?) + 1) = ? || char(10))"
 

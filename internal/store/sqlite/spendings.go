@@ -47,8 +47,8 @@ func (s *Store) Unspend(ctx context.Context, calls []string) error {
 	return s.exec(ctx, "undo spending", "DELETE FROM spendings WHERE call IN (SELECT value FROM json_each(?))", asJSON{calls})
 }
 
-// toolSum is what calls of a tool have spent: in whole units and the rest, since
-// the sum of all that is small may be too large for SQLite.
+// toolSum is the amount that calls of a tool have spent, in whole units and the remaining
+// micros: the sum in micros may be too large for SQLite.
 type toolSum struct {
 	tool        string
 	units, rest int64
