@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/yamldate"
 )
 
 // MaxCaseFile is the largest file of cases, in bytes.
@@ -95,8 +96,13 @@ func parseCases(name string, data []byte) ([]Case, error) {
 		Cases []Case `yaml:"cases"`
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithKnownFields())
+	var tree yaml.Node
 	if err == nil {
-		err = loader.Load(&file)
+		err = loader.Load(&tree)
+	}
+	if err == nil {
+		keepArgumentDates(&tree)
+		err = tree.Load(&file, yaml.WithKnownFields())
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s is not a list of cases under the key cases, each with tool and effect: %w", name, err)
@@ -111,6 +117,17 @@ func parseCases(name string, data []byte) ([]Case, error) {
 		}
 	}
 	return file.Cases, errors.Join(problems...)
+}
+
+// keepArgumentDates keeps the dates in arguments as texts; the time of a case is no text.
+func keepArgumentDates(n *yaml.Node) {
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 1 && n.Content[i-1].Value == "arguments" {
+			yamldate.Keep(child)
+			continue
+		}
+		keepArgumentDates(child)
+	}
 }
 
 func (c *Case) check() error {

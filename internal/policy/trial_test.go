@@ -121,3 +121,17 @@ func TestAReplayTellsWhatWouldHaveChanged(t *testing.T) {
 		t.Errorf("%d calls, %d unknown (-want +got)\n%s", got.Calls, got.Unknown, diff)
 	}
 }
+
+// A date in YAML is the text that is written, as in the arguments of calls. The time of a case
+// may be a date.
+func TestDatesOfCasesStayTexts(t *testing.T) {
+	t.Parallel()
+	cases, err := parseCases("t.yaml", []byte("cases:\n- {tool: a.b, want: allow, time: 2026-01-31T10:00:00Z, arguments: {day: 2026-01-31, list: [2026-02-01]}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(cases[0].Arguments)
+	if want := `{"day":"2026-01-31","list":["2026-02-01"]}`; err != nil || string(got) != want || cases[0].Time.Hour() != 10 {
+		t.Errorf("%s at %v, %v, want %s", got, cases[0].Time, err, want)
+	}
+}
