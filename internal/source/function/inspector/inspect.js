@@ -768,7 +768,7 @@ class Describe {
   }
 
   tool() {
-    made = 0;
+    partCount = 0;
     this.parameters();
     const input = {type: "object", properties: this.properties, required: this.required, additionalProperties: this.extra};
     if (Object.keys(this.schemas.definitions).length) input.$defs = this.schemas.definitions;
