@@ -27,7 +27,7 @@ const maxHTML = 8 << 20
 type ScreenshotArgs struct {
 	Target
 	FullPage bool `json:"full_page,omitempty" jsonschema:"the whole page, not only the part that is visible"`
-	JPEG     bool `json:"jpeg,omitempty" jsonschema:"a smaller file with less detail"`
+	JPEG     bool `json:"jpeg,omitempty" jsonschema:"return a JPEG: a smaller file with less detail"`
 }
 
 // ScreenshotResult is the value of browser:screenshot.

@@ -54,7 +54,7 @@ type Answer struct {
 // Target names an element.
 type Target struct {
 	Ref      string `json:"ref,omitempty" jsonschema:"reference of the element, such as e12, from browser:snapshot or browser:find"`
-	Selector string `json:"selector,omitempty" jsonschema:"or a CSS selector that only this element matches"`
+	Selector string `json:"selector,omitempty" jsonschema:"instead of ref: a CSS selector that only this element matches"`
 }
 
 func withDialog(p map[string]builtin.Property) map[string]builtin.Property {
@@ -249,7 +249,7 @@ func (w *browser) history(ctx context.Context, t *tab, where string) error {
 
 // SnapshotArgs are the arguments of browser:snapshot.
 type SnapshotArgs struct {
-	Depth int `json:"depth,omitempty" jsonschema:"leave out what lies deeper than this"`
+	Depth int `json:"depth,omitempty" jsonschema:"maximum depth of the tree; deeper elements are left out"`
 }
 
 // SnapshotResult is the value of browser:snapshot.
@@ -305,7 +305,7 @@ func (t tree) upTo(depth int) tree {
 type FindArgs struct {
 	Text   string `json:"text" jsonschema:"what to find, in any case"`
 	Regexp bool   `json:"regexp,omitempty" jsonschema:"text is a regular expression"`
-	Around int    `json:"around,omitempty" jsonschema:"number of neighbours of a match"`
+	Around int    `json:"around,omitempty" jsonschema:"number of lines of the tree to show around each match"`
 	Limit  int    `json:"limit,omitempty" jsonschema:"maximum number of matches"`
 }
 
@@ -411,7 +411,7 @@ func (t tree) find(ctx context.Context, pattern *regexp.Regexp, around, limit in
 type ClickArgs struct {
 	Target
 	Button string `json:"button,omitempty" jsonschema:"mouse button"`
-	Clicks int    `json:"clicks,omitempty" jsonschema:"number of clicks: 2 is a twofold click"`
+	Clicks int    `json:"clicks,omitempty" jsonschema:"number of clicks; 2 is a double click"`
 	Hover  bool   `json:"hover,omitempty" jsonschema:"only move the mouse there"`
 	Answer
 }

@@ -29,7 +29,7 @@ type SearchArgs struct {
 	Path       string `json:"path,omitempty" jsonschema:"the folder or file to search"`
 	Glob       string `json:"glob,omitempty" jsonschema:"a glob that selects files, such as *.go"`
 	Literal    bool   `json:"literal,omitempty" jsonschema:"query is plain text"`
-	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema:"upper and lower case are the same"`
+	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema:"treat upper and lower case as the same"`
 	Context    int    `json:"context,omitempty" jsonschema:"lines to show before and after each match"`
 	FilesOnly  bool   `json:"files_only,omitempty" jsonschema:"return only the files that match"`
 	All        bool   `json:"all,omitempty" jsonschema:"also search what .gitignore excludes"`

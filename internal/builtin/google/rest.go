@@ -53,7 +53,7 @@ func (g *google) calendars() builtin.Tool {
 type EventArgs struct {
 	Calendar string `json:"calendar,omitempty" jsonschema:"id of the calendar"`
 	From     string `json:"from,omitempty" jsonschema:"first time, such as 2026-12-01 or 2026-12-01T09:00:00Z; now if left out"`
-	To       string `json:"to,omitempty" jsonschema:"end of the time"`
+	To       string `json:"to,omitempty" jsonschema:"last time; no end if left out"`
 	Query    string `json:"query,omitempty" jsonschema:"words that events must contain"`
 	Limit    int    `json:"limit,omitempty" jsonschema:"the most events to return"`
 }

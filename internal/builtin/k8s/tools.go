@@ -148,10 +148,10 @@ type LogArgs struct {
 	Namespace string `json:"namespace,omitempty" jsonschema:"its namespace; the default is that of the config or kubeconfig"`
 	Container string `json:"container,omitempty" jsonschema:"one of its containers; needed if it has several"`
 	Lines     int    `json:"lines,omitempty" jsonschema:"number of lines from the end"`
-	Since     string `json:"since,omitempty" jsonschema:"only lines of this last time, such as 10m or 1h"`
+	Since     string `json:"since,omitempty" jsonschema:"only lines written in this last period, such as 10m or 1h"`
 	Previous  bool   `json:"previous,omitempty" jsonschema:"the log of the container before its last restart"`
-	Follow    bool   `json:"follow,omitempty" jsonschema:"go on with new lines until the container ends, the call is cancelled or seconds have passed"`
-	Seconds   int    `json:"seconds,omitempty" jsonschema:"how long to follow"`
+	Follow    bool   `json:"follow,omitempty" jsonschema:"keep returning new lines until the container ends, the call is cancelled or seconds have passed"`
+	Seconds   int    `json:"seconds,omitempty" jsonschema:"how long to follow, in seconds"`
 }
 
 // Log is the value of k8s:logs.

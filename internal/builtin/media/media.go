@@ -209,7 +209,7 @@ func definition(id, title, description string, hints toolroom.Hints, example map
 type SendArgs struct {
 	Input
 	Filename       string `json:"filename,omitempty" jsonschema:"name of the file"`
-	Caption        string `json:"caption,omitempty" jsonschema:"what is said about it"`
+	Caption        string `json:"caption,omitempty" jsonschema:"text that is sent with it"`
 	Channel        string `json:"channel,omitempty" jsonschema:"configured channel of message:send to send it by; without one the client that made the call shows it"`
 	Recipient      string `json:"recipient,omitempty" jsonschema:"who gets it: a recipient that the channel permits; the default is the channel's first"`
 	RemoveMetadata bool   `json:"remove_metadata,omitempty" jsonschema:"remove EXIF data (place, time, camera) and texts from an image"`

@@ -248,7 +248,7 @@ type SearchArgs struct {
 	Query       string `json:"query" jsonschema:"what to look for"`
 	Namespace   string `json:"namespace,omitempty" jsonschema:"search this namespace and those below it; all if left out"`
 	Limit       int    `json:"limit,omitempty" jsonschema:"number of results"`
-	KeywordOnly bool   `json:"keywordOnly,omitempty" jsonschema:"search by words alone, as is done anyway while no embedder is set"`
+	KeywordOnly bool   `json:"keywordOnly,omitempty" jsonschema:"search only by words, not by meaning; without an embedder all searches do so"`
 }
 
 // Results is the value of memory:search.

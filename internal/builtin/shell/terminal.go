@@ -19,7 +19,7 @@ import (
 
 // Terminal holds the arguments that ask for a terminal.
 type Terminal struct {
-	PTY     bool `json:"pty,omitempty" jsonschema:"run it in a terminal (pseudo-terminal): for programs that ask questions, or print otherwise without one"`
+	PTY     bool `json:"pty,omitempty" jsonschema:"run it in a terminal (pseudo-terminal): for programs that ask questions, or that print differently without a terminal"`
 	Rows    int  `json:"rows,omitempty" jsonschema:"height of the terminal"`
 	Columns int  `json:"columns,omitempty" jsonschema:"width of the terminal"`
 }

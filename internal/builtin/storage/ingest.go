@@ -28,7 +28,7 @@ import (
 // IngestArgs are the arguments of minio:ingest.
 type IngestArgs struct {
 	ObjectKey string `json:"object_key" jsonschema:"name of the object"`
-	Bucket    string `json:"bucket,omitempty" jsonschema:"its bucket; the default is that of the config"`
+	Bucket    string `json:"bucket,omitempty" jsonschema:"bucket of the object; the default is that of the config"`
 	Namespace string `json:"namespace,omitempty" jsonschema:"memory namespace that gets the text"`
 	Mode      string `json:"mode,omitempty" jsonschema:"append adds to the namespace, replace overwrites it"`
 	MaxChars  int    `json:"max_chars,omitempty" jsonschema:"the most characters to keep"`
@@ -136,7 +136,7 @@ func asContentError(ctx context.Context, err error) error {
 // SyncArgs are the arguments of minio:sync.
 type SyncArgs struct {
 	Prefix        string `json:"prefix" jsonschema:"beginning of the names of the objects; an empty one is the whole bucket"`
-	Bucket        string `json:"bucket,omitempty" jsonschema:"their bucket; the default is that of the config"`
+	Bucket        string `json:"bucket,omitempty" jsonschema:"bucket of the objects; the default is that of the config"`
 	NamespaceBase string `json:"namespace_base,omitempty" jsonschema:"memory namespace below which each object has one"`
 	Mode          string `json:"mode,omitempty" jsonschema:"what happens to the namespace of a changed object: replace overwrites it, append adds to it"`
 	MaxObjects    int    `json:"max_objects,omitempty" jsonschema:"the most objects to read; call again for the rest"`
