@@ -321,17 +321,18 @@ func (i *importer) server(operation, item *Node) (*url.URL, error) {
 	}
 	if i.leaksTo(server) {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported,
-			"the document from %s would send the configured credentials to %s", i.base.Host, server.Host).
+			"the document from %s://%s would send the configured credentials to %s://%s", i.base.Scheme, i.base.Host, server.Scheme, server.Host).
 			WithHint("set base_url of the source to %s if that is right", server)
 	}
 	return server, nil
 }
 
-// leaksTo reports whether a fetched document names another host while credentials are
-// configured. The author of the document could otherwise collect them.
+// leaksTo reports whether a fetched document names another host, or plain HTTP though it came
+// over TLS, while credentials are configured. Its author, or whoever can listen to the network,
+// could otherwise collect them.
 func (i *importer) leaksTo(server *url.URL) bool {
 	secrets := len(i.config.Auth) > 0 || len(i.config.Headers) > 0
-	return secrets && i.base != nil && i.base.Host != server.Host
+	return secrets && i.base != nil && (i.base.Host != server.Host || i.base.Scheme == "https" && server.Scheme != "https")
 }
 
 // securitySchemes reads the schemes that requests can use.
