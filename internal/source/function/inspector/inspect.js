@@ -251,7 +251,7 @@ class Schemas {
 
   list(item, m, env, path) {
     const inner = this.of(item, m, env, path + "[]");
-    return {schema: {type: "array", ...filled("items", inner.schema)}, shape: inner.shape && {items: inner.shape}};
+    return {schema: {type: "array", ...optionalMember("items", inner.schema)}, shape: inner.shape && {items: inner.shape}};
   }
 
   tuple(node, m, env, path) {
@@ -345,7 +345,7 @@ class Schemas {
     const keys = this.of(node.typeParameter?.constraint ?? node.constraint, m, env, path).schema;
     const value = (key) => this.of(node.typeAnnotation, m, key === undefined ? env : {...env, [name]: {schema: {const: key}}}, path + ".*");
     const names = keys.enum ?? (keys.const !== undefined ? [keys.const] : undefined);
-    if (!names) return {schema: {type: "object", ...filled("additionalProperties", value().schema)}};
+    if (!names) return {schema: {type: "object", ...optionalMember("additionalProperties", value().schema)}};
     const properties = {};
     for (const k of names) define(properties, String(k), value(k).schema);
     return {schema: {type: "object", properties, required: node.optional ? [] : names.map(String), additionalProperties: false}};
@@ -471,17 +471,17 @@ class Schemas {
       case "Array": case "ReadonlyArray": return args[0] ? this.list(args[0], m, env, path) : {schema: {type: "array"}};
       case "Set": case "ReadonlySet": {
         const inner = of(0, path + "[]");
-        return {schema: {type: "array", ...filled("items", inner.schema), ...(this.output ? {} : {uniqueItems: true})}, shape: {set: inner.shape ?? null}};
+        return {schema: {type: "array", ...optionalMember("items", inner.schema), ...(this.output ? {} : {uniqueItems: true})}, shape: {set: inner.shape ?? null}};
       }
       case "Map": case "ReadonlyMap": {
         const key = args[0] && this.of(args[0], m, env, path);
         if (key && (key.schema.type !== "string" || key.shape)) throw new Problem(`${path} is a Map whose keys are not text, and keys of JSON objects are text`, node, "use Map<string, …>");
         const inner = of(1, path + ".*");
-        return {schema: {type: "object", ...filled("additionalProperties", inner.schema)}, shape: {map: inner.shape ?? null}};
+        return {schema: {type: "object", ...optionalMember("additionalProperties", inner.schema)}, shape: {map: inner.shape ?? null}};
       }
       case "Record": {
         const keys = names(0), inner = of(1, path + ".*");
-        if (!keys.length) return {schema: {type: "object", ...filled("additionalProperties", inner.schema)}, shape: inner.shape && {props: {}, values: inner.shape}};
+        if (!keys.length) return {schema: {type: "object", ...optionalMember("additionalProperties", inner.schema)}, shape: inner.shape && {props: {}, values: inner.shape}};
         const properties = {};
         for (const k of keys) define(properties, String(k), inner.schema);
         return {schema: {type: "object", properties, required: keys.map(String), additionalProperties: false}};
