@@ -69,6 +69,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if stdio {
 		opening.Receipts = a.Err // stdout carries the protocol
 	}
+	collector.Resume() // a start without collections would leave more memory behind
 	r, err := a.open(ctx, opening)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func RunHelper() (code int, ok bool) {
 }
 
 func open(ctx context.Context, o app.Options) (*app.App, error) {
-	collector.Resume()
+	collector.ResumeAfterFirst()
 	return app.Open(ctx, o)
 }
 
