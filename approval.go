@@ -68,7 +68,7 @@ type Approval struct {
 	Answered time.Time `json:"answered,omitzero"`
 	By       string    `json:"by,omitempty"`
 	Comment  string    `json:"comment,omitempty"`
-	// Scope is the scope of the approval.
+	// Scope says which calls the approval lets run.
 	Scope ApprovalScope `json:"scope,omitempty"`
 	// Notified names the webhooks that have received the question.
 	Notified []string `json:"notified,omitempty"`
