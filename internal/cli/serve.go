@@ -110,7 +110,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 				a.screen.say("%s", listingLine(l))
 			}
 			collector.Seldom()
-			time.AfterFunc(startOver, releaseMemory)
+			time.AfterFunc(settleTime, releaseMemory)
 		},
 	}
 	defer a.reopenOnHangup(r)()
@@ -130,9 +130,9 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	return err
 }
 
-// startOver is the time from the listing of the tools to the end of what a server does at its
-// start: it builds its indexes and opens its watchers.
-const startOver = 2 * time.Second
+// settleTime is how long a server may still work on its start after it has listed its tools: it
+// builds its indexes and opens its watchers.
+const settleTime = 2 * time.Second
 
 // releaseMemory gives back the memory that only the start needed.
 func releaseMemory() {

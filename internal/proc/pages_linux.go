@@ -11,8 +11,8 @@ import (
 )
 
 // ReleasePages unmaps the pages of this program's file, its code and its tables. A page that
-// is needed again is mapped again from the page cache. A server calls it when its start is
-// over: the start touches nearly all of these pages, and what follows a quarter of them.
+// is needed again is mapped again from the page cache. A server calls it after its
+// start, which touches nearly all of these pages. An idle server needs a quarter of them.
 func ReleasePages() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
@@ -74,12 +74,12 @@ func (p *Problems) sort() {
 // position is a line and a column, counted from 1.
 type position struct{ line, column int }
 
-var syntaxPosition = regexp.MustCompile(`<?[^<>\s]*>?:(\d+):(\d+):? ?`)
+var syntaxPosition = pattern.Lazy(`<?[^<>\s]*>?:(\d+):(\d+):? ?`)
 
 // parseSyntaxError splits an error of Cedar's parser into its position and the reason.
 func parseSyntaxError(err error) (position, string) {
 	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "parser error: "), "parse error at ")
-	m := syntaxPosition.FindStringSubmatchIndex(reason)
+	m := syntaxPosition().FindStringSubmatchIndex(reason)
 	if m == nil {
 		return position{1, 1}, reason
 	}
@@ -88,12 +88,12 @@ func parseSyntaxError(err error) (position, string) {
 	return position{max(line, 1), max(column, 1)}, "not Cedar: " + describeToken(reason[:m[0]]+reason[m[1]:])
 }
 
-var wrongToken = regexp.MustCompile(`^".*": (?:exact )?got (.*) want (.+)$`)
+var wrongToken = pattern.Lazy(`^".*": (?:exact )?got (.*) want (.+)$`)
 
 // describeToken returns a reason of Cedar's parser in the words of our other messages, if it
 // is about a token that is missing.
 func describeToken(reason string) string {
-	m := wrongToken.FindStringSubmatch(reason)
+	m := wrongToken().FindStringSubmatch(reason)
 	switch {
 	case m == nil:
 		return reason
