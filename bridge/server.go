@@ -283,7 +283,7 @@ func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) 
 	_, _ = rand.Read(token) // documented to never fail
 	c.wire.token.Store(&token)
 	asking, stop := context.WithCancel(ctx)
-	r := &run{conn: c, handler: h, limits: p.Limits, token: token, ctx: asking, slots: make(chan struct{}, p.Limits.Parallel)}
+	r := &run{conn: c, handler: h, limits: p.Limits, token: token, ctx: asking, slots: make(chan struct{}, p.Limits.Parallel), started: make(chan struct{})}
 	r.dialer, _ = h.(Dialer)
 	r.lines = NewLines(func(id uint64, body Map) error {
 		r.writing.Add(1)
@@ -341,6 +341,7 @@ type run struct {
 	ctx     context.Context // of the requests
 	slots   chan struct{}   // requests answered at once
 	dialer  Dialer          // nil if the program may not connect
+	started chan struct{}   // closed when the program has been sent
 	lines   *Lines
 
 	answering sync.WaitGroup
@@ -357,6 +358,7 @@ func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
 	if err := r.conn.wire.Write(Frame{Kind: Start, Token: r.token, Body: p.body(r.conn.version)}); err != nil {
 		return nil, cmp.Or(context.Cause(ctx), fmt.Errorf("%w: %w", ErrNotBegun, err))
 	}
+	close(r.started)
 	for {
 		in, err := r.conn.next()
 		if r.received == 0 && !r.conn.alive && closedUnread(err) {
@@ -397,6 +399,11 @@ func (r *run) forwardCancel(ctx context.Context) (end func()) {
 				<-closed // not later: the next run would lose the connection
 			}
 		}()
+		select {
+		case <-r.started: // a guest ignores a cancel that precedes its program
+		case <-over:
+			return
+		}
 		// If the guest reads nothing, this blocks until the connection is closed.
 		_ = r.conn.wire.Write(Frame{Kind: Cancel, Token: r.token, Body: Map{{"reason", context.Cause(ctx).Error()}}})
 		<-over
