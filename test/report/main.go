@@ -111,14 +111,15 @@ func (e event) take(out io.Writer, outputs map[[2]string]string, skipped map[str
 	}
 }
 
-// reason returns what t.Skip printed: the text after the file and line.
+// reason returns what t.Skip printed last: the text after the file and line.
 func reason(output string) string {
+	found := "no reason"
 	for line := range strings.Lines(output) {
-		if _, text, ok := strings.Cut(line, "_test.go:"); ok {
+		if _, text, ok := strings.Cut(line, ".go:"); ok {
 			if _, text, ok = strings.Cut(text, ": "); ok {
-				return strings.TrimSpace(text)
+				found = strings.TrimSpace(text)
 			}
 		}
 	}
-	return "no reason"
+	return found
 }

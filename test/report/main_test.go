@@ -13,7 +13,7 @@ func TestAReportSaysWhatFailedAndWhatWasSkippedAndWhy(t *testing.T) {
 {"Action":"fail","Package":"m/a","Test":"TestBad"}
 {"Action":"output","Package":"m/a","Test":"TestSlow","Output":"    a_test.go:7: slow: it takes an hour\n"}
 {"Action":"skip","Package":"m/a","Test":"TestSlow"}
-{"Action":"output","Package":"m/b","Test":"TestOther/part","Output":"    b_test.go:7: slow: it takes an hour\n"}
+{"Action":"output","Package":"m/b","Test":"TestOther/part","Output":"    b_test.go:6: a note\n    checks.go:7: slow: it takes an hour\n"}
 {"Action":"skip","Package":"m/b","Test":"TestOther/part"}
 {"Action":"skip","Package":"m/b","Test":"TestSilent"}
 {"Action":"output","Package":"m/a","Output":"PASS\n"}
