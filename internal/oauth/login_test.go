@@ -81,7 +81,7 @@ func TestALoginSaysWhyItIsNeeded(t *testing.T) {
 	w.wantScope = "read"
 	c := w.client(s)
 	_, err := w.post(t, c, "")
-	if err == nil || !strings.Contains(err.Error(), "it needs a login: nobody has logged in (read)") {
+	if err == nil || !strings.Contains(err.Error(), "needs a login: nobody has logged in (read)") {
 		t.Error(err)
 	}
 	if err := w.login(t, c); err != nil {
@@ -104,7 +104,7 @@ func TestALoginSaysWhyItIsNeeded(t *testing.T) {
 		s.edit(t, w.URL, func(grant map[string]any) { delete(grant, "access_token") })
 		c = w.client(s)
 	}
-	if text := (&oauth.Needed{Reason: "r"}).Error(); text != "it needs a login: r" {
+	if text := (&oauth.Needed{Reason: "r"}).Error(); text != "needs a login: r" {
 		t.Error(text)
 	}
 	if text := (&oauth.Refused{Reason: "r"}).Error(); text != "it refuses the authorisation: r" {

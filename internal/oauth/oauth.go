@@ -105,9 +105,9 @@ type Needed struct {
 	Reason string `json:"reason"`
 }
 
-// Error returns the reason why a login is needed.
+// Error returns a clause without a subject, which is the server's name: needs a login, and why.
 func (n *Needed) Error() string {
-	text := "it needs a login: " + n.Reason
+	text := "needs a login: " + n.Reason
 	if len(n.Scopes) > 0 {
 		text += " (" + strings.Join(n.Scopes, " ") + ")"
 	}

@@ -148,7 +148,7 @@ func loginError(err error, who toolroom.Identity) error {
 	if !errors.As(err, &needed) {
 		return err
 	}
-	e := toolroom.Errorf(toolroom.CodeUnauthenticated, "Google needs a login: %w", needed)
+	e := toolroom.Errorf(toolroom.CodeUnauthenticated, "Google %w", needed)
 	return e.WithHint("a person logs in with: toolroom sources login google%s", asFlag(who))
 }
 

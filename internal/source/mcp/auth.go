@@ -66,7 +66,7 @@ func (l *link) handleNeedsLogin(up *upstream, needed *oauth.Needed) error {
 
 func (l *link) loginError(needed *oauth.Needed) *toolroom.Error {
 	namespace := l.s.o.Namespace
-	e := toolroom.Errorf(toolroom.CodeUnauthenticated, "the MCP server %s needs a login: %w", namespace, needed)
+	e := toolroom.Errorf(toolroom.CodeUnauthenticated, "the MCP server %s %w", namespace, needed)
 	e.Effects = toolroom.EffectsNone
 	e.Details = map[string]any{"state": string(needsLogin)}
 	if len(needed.Scopes) > 0 {
