@@ -178,6 +178,8 @@ func (s *chunkStream) release(docs []json.RawMessage) []toolroom.Event {
 	for i, doc := range docs {
 		ready[i].Chunk = doc
 	}
-	s.held = append([]toolroom.Event(nil), s.held[len(docs):]...)
+	if len(ready) > 0 {
+		s.held = append([]toolroom.Event(nil), s.held[len(docs):]...)
+	}
 	return ready
 }

@@ -30,14 +30,22 @@ type heldDocument struct {
 // Chunks returns a new Chunks.
 func (m *Redactor) Chunks() *Chunks { return &Chunks{redactor: m} }
 
+// maxHeldDocuments limits the documents that wait, and so the memory and the time that they cost.
+// Only documents without text can be so many: other text soon shows how a value goes on.
+const maxHeldDocuments = 1000
+
 // Add adds a document and returns the redacted documents that later ones cannot
-// change, in order. Each document is returned once, by Add or Flush.
+// change, in order. Each document is returned once, by Add or Flush. If too many wait, Add
+// returns them all, and a value that began in them is not found.
 func (p *Chunks) Add(doc json.RawMessage) []json.RawMessage {
 	m := p.redactor.matcher()
 	if m == nil && len(p.docs) == 0 {
 		return []json.RawMessage{doc}
 	}
 	p.appendDocument(doc)
+	if len(p.docs) > maxHeldDocuments {
+		return p.Flush()
+	}
 	return p.emit(p.countSettled(m))
 }
 
@@ -82,6 +90,9 @@ func (p *Chunks) countSettled(m *matcher) int {
 }
 
 func (p *Chunks) emit(n int) []json.RawMessage {
+	if n == 0 {
+		return nil // without a copy of those that wait
+	}
 	m := p.redactor.matcher()
 	out := make([]json.RawMessage, 0, n)
 	for _, held := range p.docs[:n] {

@@ -87,6 +87,28 @@ func TestChunksAreHeldOnlyWhileAValueMayBegin(t *testing.T) {
 	}
 }
 
+// A tool prints a letter with which a value begins, and then a great many empty lines.
+func TestChunksWithoutTextAreNotHeldWithoutEnd(t *testing.T) {
+	t.Parallel()
+	p := redactor(map[string]string{"a/b": "abcdefghij"}).Chunks()
+	const all = 30_000
+	docs, held := 0, 0
+	for i := range all {
+		doc := `""`
+		if i == 0 {
+			doc = `"a"`
+		}
+		docs += len(p.Add(json.RawMessage(doc)))
+		held = max(held, i+1-docs)
+	}
+	if docs += len(p.Flush()); docs != all || held > 1000 {
+		t.Errorf("%d of %d documents were returned, and up to %d held", docs, all, held)
+	}
+	if got := p.Add(json.RawMessage(`"abcdefghij."`)); len(got) != 1 || strings.Contains(string(got[0]), "defg") {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
 func TestChunksWithoutAValueAreTheSameBytes(t *testing.T) {
 	t.Parallel()
 	p := redactor(map[string]string{"a/b": "abcdefghij"}).Chunks()
