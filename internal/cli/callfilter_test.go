@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -12,5 +13,21 @@ func TestAPatternIsNoToolOfCalls(t *testing.T) {
 		if _, err := f.query(); (err != nil) != refused || refused && !strings.Contains(err.Error(), "is a pattern") {
 			t.Errorf("%q: %v", tool, err)
 		}
+	}
+}
+
+func TestAnUnknownSurfaceSelectsNoCalls(t *testing.T) {
+	t.Parallel()
+	for _, surface := range []string{"", "cli", "cron", "shadow"} {
+		f := callFilter{surface: surface}
+		if _, err := f.query(); err != nil {
+			t.Errorf("%q: %v", surface, err)
+		}
+	}
+	f := callFilter{surface: "cil"}
+	_, err := f.query()
+	var usage *usageError
+	if !errors.As(err, &usage) || usage.hint != "--via cli" || !strings.Contains(err.Error(), "mcp, http, cli") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -39,6 +39,11 @@ func (a *cli) callsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if code != "" {
+				if err := oneOf("--code", code, codeNames()...); err != nil {
+					return err
+				}
+			}
 			if follow && before != 0 {
 				return usage("toolroom calls --follow", "--follow shows new calls and --cursor old ones; use one of them")
 			}
@@ -72,6 +77,7 @@ func (a *cli) callsCommand() *cobra.Command {
 	f.Int64Var(&before, "cursor", 0, "cursor of the page, which the previous page prints")
 	f.IntVar(&limit, "limit", receipt.DefaultLimit, "maximum number of receipts")
 	f.BoolVar(&follow, "follow", false, "keep printing calls as they end, until Ctrl-C")
+	completeValues(c, "code", codeNames()...)
 	a.jsonFlag(c, "print JSON; with --follow, one receipt per line")
 	c.AddCommand(a.callsShowCommand(), a.callsStatsCommand(), a.callsVerifyCommand())
 	return c
@@ -90,6 +96,7 @@ func (f *callFilter) flags(a *cli, c *cobra.Command, since string) {
 	flags.StringVar(&f.since, "since", since, "only calls started at or after: a date, a time or an age such as 24h")
 	flags.StringVar(&f.until, "until", "", "only calls that started before")
 	completeValues(c, "status", statuses()...)
+	completeValues(c, "via", surfaces...)
 	a.completeFlag(c, "tool", toolCandidates)
 }
 
@@ -97,6 +104,11 @@ func (f *callFilter) query() (toolroom.ReceiptQuery, error) {
 	q := toolroom.ReceiptQuery{Environment: f.environment, Status: toolroom.Status(f.status), Subject: f.by, Surface: f.surface}
 	if f.status != "" {
 		if err := oneOf("--status", f.status, statuses()...); err != nil {
+			return q, err
+		}
+	}
+	if f.surface != "" {
+		if err := oneOf("--via", f.surface, surfaces...); err != nil {
 			return q, err
 		}
 	}
@@ -126,14 +138,10 @@ func (a *cli) suggestFilters(ctx context.Context, r *app.App, f callFilter) erro
 		{"--tool", tool, version, func(r *toolroom.Receipt) string { tool, _, _ := strings.Cut(r.Tool, "@"); return tool }},
 		{"--env", f.environment, "", func(r *toolroom.Receipt) string { return r.Environment }},
 		{"--by", f.by, "", func(r *toolroom.Receipt) string { return r.Identity.Key() }},
-		{"--via", f.surface, "", func(r *toolroom.Receipt) string { return r.Surface }},
 	} {
 		known := textsOf(recent, one.of)
-		switch one.flag { // some are known even if no call has them
-		case "--by":
+		if one.flag == "--by" { // known even if it has made no call
 			known = append(known, toolroom.Identity{}.Key())
-		case "--via":
-			known = append(known, surfaces...)
 		}
 		slices.Sort(known)
 		known = slices.Compact(known)
@@ -150,8 +158,15 @@ func (a *cli) suggestFilters(ctx context.Context, r *app.App, f callFilter) erro
 	return nil
 }
 
-// surfaces are the values of [toolroom.Call.Surface].
-var surfaces = []string{"mcp", "http", "cli", "go", "chain", "code", "agent", "cron", "page", "replay"}
+// surfaces are the values of [toolroom.Receipt.Surface].
+var surfaces = []string{
+	"mcp", "http", "cli", "go", "chain", "code", "agent", "cron", "page", "replay",
+	receipt.SurfaceTest, receipt.SurfaceShadow, receipt.SurfaceRelease, receipt.SurfaceAdmin,
+}
+
+func codeNames() []string {
+	return textsOf(toolroom.Codes(), func(c toolroom.Code) string { return string(c) })
+}
 
 // nearestOrPrefix returns the known name that is nearest to typed, or else the only one that
 // begins with it: a short text, such as cl for cli, is too short for [nearest.Of].

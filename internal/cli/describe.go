@@ -60,7 +60,11 @@ func oneOf(flag, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return usage(flag+" "+allowed[0], "invalid value for %s: %q (allowed: %s)", flag, value, strings.Join(allowed, ", "))
+	near, ok := nearestOrPrefix(value, allowed)
+	if !ok {
+		near = allowed[0]
+	}
+	return usage(flag+" "+near, "invalid value for %s: %q (allowed: %s)", flag, value, strings.Join(allowed, ", "))
 }
 
 func (a *cli) printDescription(d *toolroom.Description) error {

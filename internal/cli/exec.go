@@ -77,7 +77,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 	o.flags(c)
 	a.jsonFlag(c, "print the complete result as JSON")
 	completeValues(c, "lang", "python", "js", "ts", "shell", "command", "wasm")
-	completeValues(c, "profile", "dev", "standard", "hardened")
+	completeValues(c, "profile", profiles...)
 	return c
 }
 
@@ -85,6 +85,9 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 func (a *cli) readsLines(o *execOptions, args []string) bool {
 	return o.repl || len(args) == 0 && o.file == "" && o.language != "command" && a.screen.inTerminal
 }
+
+// profiles are the values of --profile.
+var profiles = []string{"standard", "hardened", "dev"}
 
 // execOptions are the flags of exec.
 type execOptions struct {
@@ -150,6 +153,11 @@ func (a *cli) program(o *execOptions, args []string) (*toolroom.Program, error) 
 		}
 	default:
 		p.Code = text
+	}
+	if p.Profile != "" {
+		if err := oneOf("--profile", p.Profile, profiles...); err != nil {
+			return nil, err
+		}
 	}
 	if o.stdin != "" {
 		if p.Stdin, err = a.programStdin(o); err != nil {

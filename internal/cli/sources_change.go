@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +25,8 @@ func (a *cli) sourcesEditCommand() *cobra.Command {
 		Use:   "edit NAME",
 		Short: "Edit a source of the config in your editor",
 		Long: `Open the section of one source in $VISUAL or $EDITOR, check it, and write it to the
-config. With --from, read the new section from a file instead (- is stdin).`,
+config. If the text has a mistake, edit it again or keep it in a file. With --from,
+read the new section from a file instead (- is stdin).`,
 		Example: `  toolroom sources edit filesystem
   toolroom sources edit filesystem --from filesystem.yaml`,
 		Args:              arguments(1, 1),
@@ -35,18 +36,21 @@ config. With --from, read the new section from a file instead (- is stdin).`,
 			if err != nil {
 				return err
 			}
-			err = config.ChangeSource(file, args[0], func(s config.Source) (config.Source, error) {
-				text, err := config.SourceText(s)
-				if err != nil {
-					return s, err
-				}
-				edited, err := a.editText(c.Context(), args[0], text, from)
-				if err != nil {
-					return s, err
-				}
-				return config.ParseSource(args[0], edited)
-			}, nil, a.keepTrust(file))
-			if errors.Is(err, errUnchanged) {
+			draft := &sourceDraft{cli: a, name: args[0], from: from}
+			change := func() error {
+				return config.ChangeSource(file, args[0], func(s config.Source) (config.Source, error) {
+					text, err := draft.edit(c.Context(), s)
+					if err != nil {
+						return s, err
+					}
+					return config.ParseSource(args[0], text)
+				}, nil, a.keepTrust(file))
+			}
+			err = change()
+			for draft.editAgain(c.Context(), err) {
+				err = change()
+			}
+			if err = draft.close(err); errors.Is(err, errUnchanged) {
 				a.screen.say("nothing was changed")
 				return nil
 			}
@@ -60,35 +64,84 @@ config. With --from, read the new section from a file instead (- is stdin).`,
 	return c
 }
 
-// editText returns text as the person has changed it in the editor, or the file from. If the
-// person changed nothing, the error is errUnchanged.
-func (a *cli) editText(ctx context.Context, name, text, from string) ([]byte, error) {
-	if from != "" {
-		return a.document(from)
+// sourceDraft is the text of a source while a person edits it.
+type sourceDraft struct {
+	*cli
+	name, from string
+	// file holds the text in the editor, and before is the text with which it began. file is empty
+	// until the editor is opened.
+	file, before string
+}
+
+// edit returns the text of s as the person has changed it in the editor, or the file from. If
+// the person changed nothing, the error is errUnchanged.
+func (d *sourceDraft) edit(ctx context.Context, s config.Source) ([]byte, error) {
+	if d.from != "" {
+		return d.document(d.from)
 	}
-	if a.Editor == "" {
-		return nil, usage("toolroom sources edit "+name+" --from FILE", "there is no editor: set VISUAL or EDITOR")
+	if d.Editor == "" {
+		return nil, usage("toolroom sources edit "+d.name+" --from FILE", "there is no editor: set VISUAL or EDITOR")
 	}
-	folder, err := os.MkdirTemp("", "toolroom-edit-")
-	if err != nil {
-		return nil, err
+	if d.file == "" { // otherwise it holds the text of the last attempt
+		if err := d.open(s); err != nil {
+			return nil, err
+		}
 	}
-	defer os.RemoveAll(folder)
-	file := filepath.Join(folder, name+".yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, err
-	}
-	words := append(strings.Fields(a.Editor), file)
+	words := append(strings.Fields(d.Editor), d.file)
 	editor := exec.CommandContext(ctx, words[0], words[1:]...)
-	editor.Stdin, editor.Stdout, editor.Stderr = a.In, a.Out, a.Err // the terminal itself
+	editor.Stdin, editor.Stdout, editor.Stderr = d.In, d.Out, d.Err // the terminal itself
 	if err := editor.Run(); err != nil {
 		return nil, fmt.Errorf("run %s: %w", words[0], err)
 	}
-	edited, err := os.ReadFile(file)
-	if err == nil && bytes.Equal(edited, []byte(text)) {
+	text, err := os.ReadFile(d.file)
+	if err == nil && string(text) == d.before {
 		return nil, errUnchanged
 	}
-	return edited, err
+	return text, err
+}
+
+// open writes the text of s to a file for the editor.
+func (d *sourceDraft) open(s config.Source) error {
+	text, err := config.SourceText(s)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "toolroom-edit-")
+	if err != nil {
+		return err
+	}
+	d.file, d.before = filepath.Join(folder, d.name+".yaml"), text
+	return os.WriteFile(d.file, []byte(text), 0o600)
+}
+
+// changed reports whether the person has changed the text in the file.
+func (d *sourceDraft) changed() bool {
+	text, err := os.ReadFile(d.file)
+	return err == nil && string(text) != d.before
+}
+
+// editAgain shows err, which the edited text has caused, and asks whether to correct the text in
+// the editor.
+func (d *sourceDraft) editAgain(ctx context.Context, err error) bool {
+	if err == nil || errors.Is(err, errUnchanged) || !d.changed() || !d.screen.interactive() {
+		return false
+	}
+	d.screen.fail(err.Error(), "")
+	answer, failed := d.screen.ask(ctx, "Edit again? [Y/n]")
+	return failed == nil && slices.Contains([]string{"", "y", "yes"}, strings.ToLower(answer))
+}
+
+// close removes the draft. If err is that of an edited text, it keeps the file and says where
+// it is. close returns err.
+func (d *sourceDraft) close(err error) error {
+	switch {
+	case d.file == "":
+	case err != nil && d.changed():
+		d.screen.say("Your text is kept in %s. When it is correct: toolroom sources edit %s --from %s", d.file, d.name, d.file)
+	default:
+		err = errors.Join(err, os.RemoveAll(filepath.Dir(d.file)))
+	}
+	return err
 }
 
 // errUnchanged means that a person closed the editor without a change.

@@ -22,6 +22,9 @@ namespace, or an id in which * matches any text.`,
   toolroom stubs -l python github 'files:read*' > toolroom.pyi`,
 		Args: cobra.ArbitraryArgs,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+			if err := oneOf("--lang", language, "ts", "python", "python-await", "py", "typescript"); err != nil {
+				return err
+			}
 			if err := a.loadAll(ctx, r, ""); err != nil {
 				return err
 			}

@@ -117,6 +117,12 @@ func ParseSource(name string, text []byte) (Source, error) {
 		indented += "    " + line
 	}
 	c, err := Parse(name, []byte(indented))
+	if mistakes := (*Errors)(nil); errors.As(err, &mistakes) {
+		for i := range mistakes.Problems { // positions in text
+			p := &mistakes.Problems[i]
+			p.Line, p.Column = max(p.Line-2, 1), max(p.Column-4, 1)
+		}
+	}
 	if err != nil {
 		return Source{}, err
 	}
@@ -194,7 +200,7 @@ func edit(path string, change func(data []byte, want *Config) ([]byte, error), r
 	}
 	after, err := Parse(path, text)
 	if err != nil && !isInvalidYAML(err) {
-		return err // what is new has mistakes
+		return withoutPositions(err) // what is new has mistakes, and is not written
 	}
 	if err != nil || !equalConfigs(&want, after) {
 		return unsafe(path)
@@ -223,6 +229,17 @@ func unsafe(path string) error {
 func isInvalidYAML(err error) bool {
 	var mistakes *Errors
 	return errors.As(err, &mistakes) && mistakes.Problems[0].Key == ""
+}
+
+// withoutPositions removes the positions from the mistakes of a text that is in no file.
+func withoutPositions(err error) error {
+	if mistakes := (*Errors)(nil); errors.As(err, &mistakes) {
+		for i := range mistakes.Problems {
+			p := &mistakes.Problems[i]
+			p.File, p.Line, p.Column = "", 0, 0
+		}
+	}
+	return err
 }
 
 func equalConfigs(a, b *Config) bool {

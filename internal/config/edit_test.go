@@ -166,7 +166,7 @@ func TestEditsThatWouldHarmAreRefusedAndChangeNothing(t *testing.T) {
 			func(path string) error { return config.AddSource(path, "new", added, false, nil) },
 		},
 		"a name that is none": {
-			one, `internal: PATH:3:3: sources.a b: "a b" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -; `,
+			one, `internal: sources.a b: "a b" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -; `,
 			func(path string) error { return config.AddSource(path, "a b", added, false, nil) },
 		},
 		"a reserved name": {

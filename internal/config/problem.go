@@ -21,10 +21,13 @@ type Problem struct {
 	Hint string
 }
 
-// String formats the problem as one line: file:line:column: key: reason; hint.
+// String formats the problem as one line: file:line:column: key: reason; hint. A problem of a
+// text that is in no file has no position.
 func (p Problem) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s:%d:%d: ", p.File, p.Line, p.Column)
+	if p.File != "" {
+		fmt.Fprintf(&b, "%s:%d:%d: ", p.File, p.Line, p.Column)
+	}
 	if p.Key != "" {
 		b.WriteString(p.Key + ": ")
 	}
