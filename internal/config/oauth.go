@@ -39,9 +39,7 @@ func (c checker) checkLogin(key string, s Server, l Login) {
 	if s.URL == "" {
 		c.addProblem(key, "the URL to which the provider redirects is missing", "set server.url, for example https://tools.example.com")
 	}
-	if l.ClientSecret != "" {
-		c.checkReference(key+".client_secret", l.ClientSecret)
-	}
+	c.requireReference(key+".client_secret", l.ClientSecret)
 	for i, scope := range l.Scopes {
 		c.checkScope(fmt.Sprintf("%s.scopes[%d]", key, i), scope)
 	}

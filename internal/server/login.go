@@ -49,7 +49,7 @@ func provider(l config.Login, at string, resolve func(context.Context, string) (
 	return &auth.OIDC{
 		Name: name, ClientID: l.ClientID, Redirect: strings.TrimSuffix(at, "/") + auth.LoginCallbackPath,
 		Scopes: l.Scopes, Client: client, Verify: v.VerifyLogin,
-		Endpoints: func(ctx context.Context) (string, string, error) { return v.Endpoints(ctx, l.Issuer) },
+		Endpoints: func(ctx context.Context) (auth.Endpoints, error) { return v.Endpoints(ctx, l.Issuer) },
 		Secret: func(ctx context.Context) (string, error) {
 			if l.ClientSecret == "" {
 				return "", nil

@@ -277,6 +277,7 @@ type idp struct {
 	mu     sync.Mutex
 	asked  map[string]url.Values // by code
 	change func(jwt.MapClaims)
+	info   jwt.MapClaims // of the person; nil means that the request fails
 }
 
 func newIDP(t *testing.T) *idp {
@@ -292,7 +293,16 @@ func newIDP(t *testing.T) *idp {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, map[string]string{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token"})
+		answer(w, map[string]string{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "userinfo_endpoint": p.URL + "/userinfo"})
+	})
+	mux.HandleFunc("/userinfo", func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.info == nil || r.Header.Get("Authorization") != "Bearer a" {
+			w.WriteHeader(401)
+			return
+		}
+		answer(w, p.info)
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		b64 := base64.RawURLEncoding.EncodeToString
@@ -384,5 +394,35 @@ func TestALoginThatIsNotOursIsRefused(t *testing.T) {
 	// A link with a code of the attacker does not sign a victim in.
 	if status, _ := visit(t, browser(t), "GET", s.URL+"/login/callback?code=x&state=y", ""); status != 400 {
 		t.Errorf("a login that this browser did not begin: %d", status)
+	}
+}
+
+func TestGroupsThatTheIDTokenLacksComeFromTheUserInfo(t *testing.T) {
+	t.Parallel()
+	p := newIDP(t)
+	p.change = func(c jwt.MapClaims) { delete(c, "groups") }
+	s := serveWithIDP(t, p)
+	for what, test := range map[string]struct {
+		info    jwt.MapClaims
+		status  int
+		sources int // the status of a list that only operators may see
+	}{
+		"an operator":              {jwt.MapClaims{"sub": "bea", "groups": []string{"staff", "operators"}}, 200, 200},
+		"one group without a list": {jwt.MapClaims{"sub": "bea", "groups": "operators"}, 200, 200},
+		"another group":            {jwt.MapClaims{"sub": "bea", "groups": []string{"staff"}}, 200, 403},
+		"no group":                 {jwt.MapClaims{"sub": "bea"}, 200, 403},
+		"another person":           {jwt.MapClaims{"sub": "eve", "groups": []string{"operators"}}, 502, 401},
+		"no answer":                {nil, 502, 401},
+	} {
+		p.mu.Lock()
+		p.info = test.info
+		p.mu.Unlock()
+		c := browser(t)
+		if status, text := visit(t, c, "GET", s.URL+"/login/oidc", ""); status != test.status {
+			t.Errorf("%s: the sign-in: %d %s", what, status, text)
+		}
+		if status, text := visit(t, c, "GET", s.URL+"/api/v1/sources", ""); status != test.sources {
+			t.Errorf("%s: the sources: %d %s", what, status, text)
+		}
 	}
 }

@@ -173,27 +173,42 @@ func (r *room) login(source, as, person string) url.Values {
 // completeLogin completes a login like a person's browser.
 func (r *room) completeLogin(address, person string) {
 	r.t.Helper()
+	if at, page := r.visit(r.browserOf(person), address); !strings.Contains(page, "You are logged in") {
+		r.t.Errorf("the browser ended at %s: %s", at, page)
+	}
+}
+
+// browserOf returns a client with cookies that the authorization server takes for a person.
+func (r *room) browserOf(person string) *http.Client {
+	r.t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	browser := &http.Client{Jar: jar, CheckRedirect: func(req *http.Request, _ []*http.Request) error {
+	return &http.Client{Jar: jar, CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 		req.Header.Set("Person", person)
 		return nil
 	}}
+}
+
+// visit returns where a browser ended that began at an address, and the document there.
+func (r *room) visit(browser *http.Client, address string) (at, page string) {
+	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, address, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req.Header.Set("Person", person)
+	req.Header.Set("Accept", "text/html")
 	resp, err := browser.Do(req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if page, _ := io.ReadAll(resp.Body); !strings.Contains(string(page), "You are logged in") {
-		r.t.Errorf("the browser ended at %s: %s", resp.Request.URL, page)
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
 	}
+	return resp.Request.URL.String(), string(data)
 }
 
 // installFakeBrowsers puts fake browsers on the path that record whether they are started.
@@ -380,5 +395,35 @@ func TestAClientIsKnownByItsMetadataDocument(t *testing.T) {
 	}
 	if got := done(); len(got) != 1 || got[0].Client != id || got[0].Grant != "authorization_code" {
 		t.Errorf("the authorization server did %+v", got)
+	}
+}
+
+// The provider has groups in its user info alone, as OpenID Connect prescribes for this flow.
+func TestPeopleSignInToThePageAtAnOpenIDProvider(t *testing.T) {
+	t.Parallel()
+	r := bareRoom(t)
+	address := freeAddress(t)
+	issuer, _ := r.startIssuer("page", []object{{
+		"client_id": "page", "client_secret": "a-secret-of-the-page", "redirect_uris": []string{"http://" + address + "/login/callback"},
+		"grant_types": []string{"authorization_code"}, "response_types": []string{"code"},
+	}}, nil)
+	r.configure(nil, object{"server": object{"listen": address, "url": "http://" + address, "auth": object{
+		"required": "always", "login": object{"issuer": issuer, "client_id": "page", "client_secret": "secret://page/login", "groups_claim": "groups"},
+	}}})
+	c := r.command(t.Context(), binary(t), "secret", "set", "page/login")
+	c.Stdin = strings.NewReader("a-secret-of-the-page")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s := r.serveAt(address)
+	for person, want := range map[string]string{"olga": `{"sources":[`, "ada": "only an operator"} {
+		browser := r.browserOf(person)
+		at, page := r.visit(browser, s.url+"/login/oidc")
+		if who := `data-who="` + strings.TrimPrefix(issuer, "http://") + "#" + person + `"`; at != s.url+"/" || !strings.Contains(page, who) {
+			t.Fatalf("%s ended at %s: %s", person, at, page)
+		}
+		if _, sources := r.visit(browser, s.url+"/api/v1/sources"); !strings.Contains(sources, want) {
+			t.Errorf("the sources for %s: %s", person, sources)
+		}
 	}
 }

@@ -1,5 +1,5 @@
 // An authorization server, oidc-provider, in which every login is ada's, or that
-// of the header Person, and is consented to. It prints its URL, then a line for
+// of the header Person, and is consented to. Of the people, olga is an operator. It prints its URL, then a line for
 // each token that it gives and each client that registers. It knows the client
 // "test", those of CLIENTS, a JSON list, those who register and those with a
 // metadata document. Usage: oauth-server.mjs SCOPES [CLIENTS]
@@ -14,6 +14,7 @@ const issuer = `http://127.0.0.1:${server.address().port}`;
 const provider = new Provider(issuer, {
   cookies: { keys: ['test'] },
   scopes: ['openid', ...scopes.split(' ')],
+  claims: { openid: ['sub', 'groups'] },
   clients: [{
     client_id: 'test', token_endpoint_auth_method: 'none', application_type: 'native',
     redirect_uris: ['http://127.0.0.1:9/callback'], grant_types: ['authorization_code'], response_types: ['code'],
@@ -22,7 +23,7 @@ const provider = new Provider(issuer, {
   fetch: (address, { dispatcher, ...options }) => fetch(address, options),
   issueRefreshToken: async (_, client) => client.grantTypeAllowed('refresh_token'),
   interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
-  findAccount: (_, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
+  findAccount: (_, id) => ({ accountId: id, claims: async () => ({ sub: id, groups: id === 'olga' ? ['operators'] : [] }) }),
   features: {
     devInteractions: { enabled: false },
     clientCredentials: { enabled: true },

@@ -141,7 +141,7 @@ func (s *keySet) fetch(ctx context.Context) ([]jwk, error) {
 	var set struct {
 		Keys []jwk `json:"keys"`
 	}
-	if err := s.get(ctx, about.JWKSURI, &set); err != nil {
+	if err := getJSON(ctx, s.client, about.JWKSURI, "", &set); err != nil {
 		return nil, err
 	}
 	var keys []jwk
@@ -160,25 +160,31 @@ func (s *keySet) fetch(ctx context.Context) ([]jwk, error) {
 	return keys, nil
 }
 
-// Endpoints returns the addresses at which a browser logs in at an issuer and a code is
-// exchanged for tokens.
-func (v *Verifier) Endpoints(ctx context.Context, issuer string) (authorize, token string, err error) {
+// Endpoints returns the addresses of an issuer at which people log in.
+func (v *Verifier) Endpoints(ctx context.Context, issuer string) (Endpoints, error) {
 	m, err := v.keys[issuer].metadata(ctx)
 	if err != nil {
-		return "", "", err
+		return Endpoints{}, err
 	}
 	if m.Authorize == "" || m.Token == "" {
-		return "", "", fmt.Errorf("the metadata of %s lack authorization_endpoint or token_endpoint", issuer)
+		return Endpoints{}, fmt.Errorf("the metadata of %s lack authorization_endpoint or token_endpoint", issuer)
 	}
-	return m.Authorize, m.Token, nil
+	return m.Endpoints, nil
+}
+
+// Endpoints are the addresses of an issuer at which a browser logs in, a code is exchanged for
+// tokens, and an access token is exchanged for claims about the person. UserInfo may be empty.
+type Endpoints struct {
+	Authorize string `json:"authorization_endpoint"`
+	Token     string `json:"token_endpoint"`
+	UserInfo  string `json:"userinfo_endpoint"`
 }
 
 // metadata are an issuer's metadata.
 type metadata struct {
-	Issuer    string `json:"issuer"`
-	JWKSURI   string `json:"jwks_uri"`
-	Authorize string `json:"authorization_endpoint"`
-	Token     string `json:"token_endpoint"`
+	Issuer  string `json:"issuer"`
+	JWKSURI string `json:"jwks_uri"`
+	Endpoints
 }
 
 // metadata reads the metadata of RFC 8414 or OpenID Connect.
@@ -196,7 +202,7 @@ func (s *keySet) metadata(ctx context.Context) (metadata, error) {
 		base + path + "/.well-known/openid-configuration",
 	} {
 		var m metadata
-		switch err := s.get(ctx, address, &m); {
+		switch err := getJSON(ctx, s.client, address, "", &m); {
 		case err != nil:
 			errs = append(errs, err)
 		case m.Issuer != s.issuer:
@@ -210,13 +216,17 @@ func (s *keySet) metadata(ctx context.Context) (metadata, error) {
 	return metadata{}, errors.Join(errs...)
 }
 
-func (s *keySet) get(ctx context.Context, address string, into any) error {
+// getJSON reads a document of an issuer, with the access token bearer if that is not empty.
+func getJSON(ctx context.Context, client *http.Client, address, bearer string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Accept", "application/json")
-	resp, err := s.client.Do(req)
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -96,9 +97,14 @@ func (v *Verifier) Verify(ctx context.Context, bearer string) (toolroom.Identity
 	return v.identity(claims)
 }
 
+// UserInfo requests the claims of the person who has just logged in (OpenID Connect Core, 5.3).
+type UserInfo func(context.Context) (map[string]any, error)
+
 // VerifyLogin returns the person that an ID token identifies, which was requested with
 // nonce by the client that [VerifierOptions.Resource] names (OpenID Connect Core, 3.1.3.7).
-func (v *Verifier) VerifyLogin(ctx context.Context, idToken, nonce string) (toolroom.Identity, error) {
+// If the token has no groups claim, it is read from userInfo, where many providers have it
+// instead. A nil userInfo means that the provider has none.
+func (v *Verifier) VerifyLogin(ctx context.Context, idToken, nonce string, userInfo UserInfo) (toolroom.Identity, error) {
 	_, claims, err := v.parse(ctx, idToken)
 	if err != nil {
 		return toolroom.Identity{}, err
@@ -109,8 +115,19 @@ func (v *Verifier) VerifyLogin(ctx context.Context, idToken, nonce string) (tool
 	if party, ok := claims["azp"]; ok && party != v.o.Resource {
 		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the ID token was issued to the client %v", party)
 	}
-	if subject, _ := claims["sub"].(string); subject == "" {
+	subject, _ := claims["sub"].(string)
+	if subject == "" {
 		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the ID token has no subject")
+	}
+	if name := v.o.GroupsClaim; name != "" && claims[name] == nil && userInfo != nil {
+		more, err := userInfo(ctx)
+		if err != nil {
+			return toolroom.Identity{}, fmt.Errorf("read the claim %s: %w", name, err)
+		}
+		if more["sub"] != subject { // OpenID Connect Core, 5.3.2
+			return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the provider's user info is about another person than its ID token")
+		}
+		claims[name] = more[name]
 	}
 	return v.identity(claims)
 }
@@ -169,8 +186,12 @@ func (v *Verifier) identity(claims jwt.MapClaims) (toolroom.Identity, error) {
 		who.Scopes = append(who.Scopes, texts(scope)...)
 	}
 	if v.o.GroupsClaim != "" {
-		groups, _ := claims[v.o.GroupsClaim].([]any)
-		who.Groups = texts(groups)
+		switch groups := claims[v.o.GroupsClaim].(type) {
+		case string: // some providers send a single group like this
+			who.Groups = []string{groups}
+		case []any:
+			who.Groups = texts(groups)
+		}
 	}
 	if set, ok := claims[v.o.SetClaim]; ok && v.o.SetClaim != "" {
 		if who.Set, _ = set.(string); who.Set == "" {

@@ -20,10 +20,10 @@ import (
 type OIDC struct {
 	// Name is the name that people read, usually the host of the issuer.
 	Name string
-	// Endpoints returns the addresses at which a browser signs in and a code is redeemed.
-	Endpoints func(ctx context.Context) (authorize, token string, err error)
-	// Verify returns the identity of an ID token with a nonce.
-	Verify func(ctx context.Context, token, nonce string) (toolroom.Identity, error)
+	// Endpoints returns the provider's addresses.
+	Endpoints func(ctx context.Context) (Endpoints, error)
+	// Verify returns the identity of an ID token with a nonce. It is [Verifier.VerifyLogin].
+	Verify func(ctx context.Context, token, nonce string, userInfo UserInfo) (toolroom.Identity, error)
 	// ClientID is the id of Toolroom's registration as a client, and Secret returns its secret,
 	// which is empty for a public client.
 	ClientID string
@@ -52,10 +52,10 @@ type attempt struct {
 
 // beginOIDC redirects the browser to the provider.
 func (l *Login) beginOIDC(w http.ResponseWriter, r *http.Request) {
-	authorize, _, err := l.o.OIDC.Endpoints(r.Context())
+	endpoints, err := l.o.OIDC.Endpoints(r.Context())
 	var to *url.URL
 	if err == nil {
-		to, err = url.Parse(authorize)
+		to, err = url.Parse(endpoints.Authorize)
 	}
 	if err != nil {
 		l.oidcFailed(w, r, "begin", err)
@@ -105,7 +105,7 @@ func (l *Login) callback(w http.ResponseWriter, r *http.Request) {
 // the provider granted.
 func (l *Login) redeem(ctx context.Context, code string, a attempt) (toolroom.Identity, error) {
 	o := l.o.OIDC
-	_, address, err := o.Endpoints(ctx)
+	endpoints, err := o.Endpoints(ctx)
 	if err != nil {
 		return toolroom.Identity{}, err
 	}
@@ -119,7 +119,7 @@ func (l *Login) redeem(ctx context.Context, code string, a attempt) (toolroom.Id
 	if secret == "" {
 		form.Set("client_id", o.ClientID)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoints.Token, strings.NewReader(form.Encode()))
 	if err != nil {
 		return toolroom.Identity{}, err
 	}
@@ -135,6 +135,7 @@ func (l *Login) redeem(ctx context.Context, code string, a attempt) (toolroom.Id
 	defer resp.Body.Close()
 	var answer struct {
 		IDToken     string  `json:"id_token"`
+		AccessToken string  `json:"access_token"`
 		Scope       *string `json:"scope"`
 		Error       string  `json:"error"`
 		Description string  `json:"error_description"`
@@ -144,13 +145,21 @@ func (l *Login) redeem(ctx context.Context, code string, a attempt) (toolroom.Id
 	case answer.Error != "":
 		return toolroom.Identity{}, fmt.Errorf("%s: %s", answer.Error, answer.Description)
 	case resp.StatusCode != http.StatusOK:
-		return toolroom.Identity{}, fmt.Errorf("%s responded with %s", address, resp.Status)
+		return toolroom.Identity{}, fmt.Errorf("%s responded with %s", endpoints.Token, resp.Status)
 	case err != nil:
-		return toolroom.Identity{}, fmt.Errorf("%s: %w", address, err)
+		return toolroom.Identity{}, fmt.Errorf("%s: %w", endpoints.Token, err)
 	case answer.IDToken == "":
-		return toolroom.Identity{}, fmt.Errorf("%s returned no ID token", address)
+		return toolroom.Identity{}, fmt.Errorf("%s returned no ID token", endpoints.Token)
 	}
-	who, err := o.Verify(ctx, answer.IDToken, a.Nonce)
+	var userInfo UserInfo
+	if endpoints.UserInfo != "" && answer.AccessToken != "" {
+		userInfo = func(ctx context.Context) (map[string]any, error) {
+			var claims map[string]any
+			err := getJSON(ctx, o.Client, endpoints.UserInfo, answer.AccessToken, &claims)
+			return claims, err
+		}
+	}
+	who, err := o.Verify(ctx, answer.IDToken, a.Nonce, userInfo)
 	if err != nil {
 		return toolroom.Identity{}, err
 	}
