@@ -203,28 +203,25 @@ func (c *Client) Call(ctx context.Context, r *Request) (json.RawMessage, error) 
 	}
 	defer c.removePending(id)
 	m := &outgoing{id: id, method: r.Method, name: r.Name, header: r.Header, body: body, version: c.server.Load().Version}
-	err = c.transport.send(sending, m)
+	if err = c.transport.send(sending, m); err == nil {
+		select {
+		case a := <-p.answer:
+			return a.result, a.err
+		case <-ctx.Done():
+		case <-c.ctx.Done():
+			err = c.endedError()
+		}
+	}
 	select {
-	case a := <-p.answer:
+	case a := <-p.answer: // it may have arrived just before the end of the session or of ctx
 		return a.result, a.err
 	default:
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			c.notifyCancelled(ctx, id)
-			return nil, ctx.Err()
-		}
-		return nil, err
-	}
-	select {
-	case a := <-p.answer:
-		return a.result, a.err
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		c.notifyCancelled(ctx, id)
 		return nil, ctx.Err()
-	case <-c.ctx.Done():
-		return nil, c.endedError()
 	}
+	return nil, err
 }
 
 // CallInBackground makes a request in the background and ignores the response.

@@ -382,7 +382,9 @@ func (t *httpTransport) listenForMessages(opened func()) {
 	for {
 		resp, err := t.openStream(t.c.ctx, last)
 		opened()
-		if status, ok := errors.AsType[*StatusError](err); ok && status.Code < 500 || t.c.ctx.Err() != nil {
+		status, refused := errors.AsType[*StatusError](err)
+		// Status 409 means that the server has not noticed yet that the stream before is broken.
+		if refused && status.Code < 500 && status.Code != http.StatusConflict || t.c.ctx.Err() != nil {
 			return // the server has no such stream
 		}
 		pause := wait.next()

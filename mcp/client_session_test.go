@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -83,5 +84,33 @@ func TestARequestUnderWayOutlivesItsSession(t *testing.T) {
 	}
 	if _, err := call(t.Context(), "third"); !errors.Is(err, ErrNotSent) {
 		t.Errorf("the third call ended with %v, want %v", err, ErrNotSent)
+	}
+}
+
+// answerAndEnd is a transport to a server that answers each request and ends.
+type answerAndEnd struct{ c *Client }
+
+func (t *answerAndEnd) attach(c *Client) { t.c = c }
+func (t *answerAndEnd) ready()           {}
+func (t *answerAndEnd) close()           {}
+
+func (t *answerAndEnd) send(_ context.Context, m *outgoing) error {
+	go func() {
+		_ = t.c.receive(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":"done"}`, m.id), 0)
+		t.c.end(io.EOF)
+	}()
+	return nil
+}
+
+// Whoever takes the request for lost would make it again.
+func TestAResponseJustBeforeTheEndOfTheSessionArrives(t *testing.T) {
+	t.Parallel()
+	for range 20_000 {
+		c := newClient(&answerAndEnd{}, ClientHandler{})
+		result, err := c.Call(t.Context(), &Request{Method: "tools/call"})
+		c.Close()
+		if err != nil || string(result) != `"done"` {
+			t.Fatalf("the call ended with %s, %v", result, err)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -141,5 +142,71 @@ func TestTheEventLogForgetsAStreamThatEndedEarly(t *testing.T) {
 	s.sendPrimingEvent()
 	if log.size != 0 {
 		t.Errorf("the log counts %d bytes", log.size)
+	}
+}
+
+// acknowledged is a ResponseWriter that calls then when the response begins.
+type acknowledged struct {
+	http.ResponseWriter
+	then func()
+}
+
+func (a acknowledged) WriteHeader(status int) {
+	a.ResponseWriter.WriteHeader(status)
+	a.then()
+}
+
+// A client of HTTP+SSE may cancel a request as soon as it has been acknowledged.
+func TestACancellationDoesNotOvertakeItsRequest(t *testing.T) {
+	t.Parallel()
+	cancelled := make(chan struct{})
+	s, err := NewServer(ServerOptions{Name: "x", Version: "1", Handle: func(ctx context.Context, _ *ServerRequest) (json.RawMessage, error) {
+		<-ctx.Done()
+		close(cancelled)
+		return nil, ctx.Err()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	h := s.SSE()
+	web := httptest.NewServer(h)
+	defer web.Close()
+	defer web.CloseClientConnections()
+	opening, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := http.DefaultClient.Do(opening)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	events := newEventStream(stream.Body)
+	endpoint, err := events.next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func(body string, then func()) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, string(endpoint.data), strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		h.ServeHTTP(acknowledged{httptest.NewRecorder(), then}, r)
+	}
+	post(initialize, func() {})
+	post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a"}}`, func() {
+		handled := make(chan struct{})
+		go func() {
+			defer close(handled)
+			post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, func() {})
+		}()
+		select {
+		case <-handled:
+		case <-time.After(50 * time.Millisecond): // it waits for the request
+		}
+	})
+	select {
+	case <-cancelled:
+	case <-time.After(10 * time.Second):
+		t.Error("the request was not cancelled")
 	}
 }

@@ -21,6 +21,9 @@ type pipe struct {
 	work    sync.WaitGroup // requests being served
 	ended   atomic.Bool
 
+	// accepting is held over HTTP+SSE while a message is acknowledged and handled.
+	accepting sync.Mutex
+
 	mu    sync.Mutex
 	write func(text []byte) error // writes one message
 }

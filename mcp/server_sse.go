@@ -84,6 +84,8 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	p.accepting.Lock() // the client's next message, such as a cancellation, must not overtake this one
+	defer p.accepting.Unlock()
 	w.WriteHeader(http.StatusAccepted)
 	_ = flush(http.NewResponseController(w)) // if the client has gone, its stream ends as well
 	p.handleText(context.WithoutCancel(r.Context()), body)

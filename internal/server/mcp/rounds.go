@@ -59,7 +59,7 @@ func (s *Server) serveRounds(x *request, work work) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	rc, err := s.rounds.resume(state.Call, state.Turn)
+	rc, err := s.rounds.resume(state.Call, state.Turn, x)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +164,8 @@ type roundCalls struct {
 }
 
 // await waits for the end of the call or its next questions, and returns the result for the
-// client. If the request ends first, await ends the call.
+// client. x must be the current request of the call. If it ends first, await ends the call.
 func (calls *roundCalls) await(rc *roundCall, x *request) (*result, error) {
-	rc.current.Store(x)
 	defer rc.current.Store(nil)
 	left := context.AfterFunc(x.ctx, func() { rc.end(context.Cause(x.ctx)) })
 	defer left()
@@ -250,9 +249,10 @@ func (calls *roundCalls) suspend(rc *roundCall) (turn int, err error) {
 	return turn, nil
 }
 
-// resume returns a suspended call whose client has answered a round. It returns nil if there is
-// no such call, and an error if the round has been answered already.
-func (calls *roundCalls) resume(id string, turn int) (*roundCall, error) {
+// resume returns a suspended call whose client has answered a round with the request x, which
+// becomes its current request. It returns nil if there is no such call, and an error if the round
+// has been answered already.
+func (calls *roundCalls) resume(id string, turn int, x *request) (*roundCall, error) {
 	calls.mu.Lock()
 	defer calls.mu.Unlock()
 	rc := calls.open[id]
@@ -264,6 +264,7 @@ func (calls *roundCalls) resume(id string, turn int) (*roundCall, error) {
 	}
 	rc.expiry.Stop()
 	rc.turn++
+	rc.current.Store(x) // before the answers, after which the call may notify its client at once
 	return rc, nil
 }
 

@@ -46,10 +46,15 @@ func TestARoundIsAnsweredOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ds.resume("a", turn); got != d || err != nil {
+	x := &request{}
+	if got, err := ds.resume("a", turn, x); got != d || err != nil {
 		t.Fatalf("the answer finds %v, %v", got, err)
 	}
-	if _, err := ds.resume("a", turn); err == nil {
+	if d.currentRequest() != x {
+		t.Error("the call cannot notify its client when it gets the answer")
+	}
+	d.current.Store(nil) // as at the end of the round
+	if _, err := ds.resume("a", turn, x); err == nil {
 		t.Error("the round was answered twice")
 	}
 	ds.expire(d, turn) // whose timer had fired just before the answer
@@ -63,7 +68,7 @@ func TestARoundIsAnsweredOnce(t *testing.T) {
 	if len(causes) != 1 {
 		t.Error("a call without an answer was not ended")
 	}
-	if got, err := ds.resume("a", d.turn); got != nil || err != nil {
+	if got, err := ds.resume("a", d.turn, x); got != nil || err != nil {
 		t.Errorf("the call that has ended: %v, %v", got, err)
 	}
 }
