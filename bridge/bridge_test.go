@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -71,6 +72,22 @@ func TestJSONKeepsIntegersAndOrderAndNamesThePartItCannotHold(t *testing.T) {
 		if v, err := bridge.FromJSON([]byte(bad)); err == nil {
 			t.Errorf("%q was read as %v", bad, v)
 		}
+	}
+}
+
+// A guest may send one long key with millions of small parts below it. It must not cost the
+// server a path with the key for each of them.
+func TestLongKeysDoNotMultiplyTheWorkOfJSON(t *testing.T) { // not parallel: it measures memory
+	value := bridge.Map{{strings.Repeat("k", 1<<20), make([]bridge.Value, 2000)}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	text, err := bridge.ToJSON(value)
+	runtime.ReadMemStats(&after)
+	if err != nil || len(text) < 1<<20 {
+		t.Fatal(len(text), err)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+		t.Errorf("%d MB were allocated for %d MB of JSON", used>>20, len(text)>>20)
 	}
 }
 

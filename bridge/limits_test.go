@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math"
 	"math/big"
 	"runtime"
 	"strings"
@@ -181,5 +182,36 @@ func TestAGuestThatAsksOrPrintsInARunWithoutAHandlerIsRefused(t *testing.T) {
 	refused, _ := (<-told).Get("error").(bridge.Map)
 	if refused.Text("code") != string(toolroom.CodeUnsupported) {
 		t.Errorf("the call was answered with %v", refused)
+	}
+}
+
+// finite reports progress that JSON cannot hold.
+type finite struct {
+	quiet
+	t *testing.T
+}
+
+func (f finite) Progress(done, total float64, _ string) {
+	if math.IsNaN(done) || math.IsInf(total, 0) {
+		f.t.Errorf("progress %v of %v", done, total)
+	}
+}
+
+func TestProgressThatIsNoNumberIsZero(t *testing.T) {
+	t.Parallel()
+	host, guest := pair(t)
+	go func() {
+		w := bridge.NewWire(guest)
+		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
+		start, _, _ := w.Read()
+		_ = w.Write(bridge.Frame{Kind: bridge.Progress, Token: start.Token, Body: bridge.Map{{Key: "done", Value: math.NaN()}, {Key: "total", Value: math.Inf(-1)}}})
+		_ = w.Write(bridge.Frame{Kind: bridge.Done, Token: start.Token})
+	}()
+	c, err := bridge.Accept(t.Context(), host, bridge.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Run(t.Context(), bridge.Program{}, finite{t: t}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -592,12 +593,15 @@ func (r *run) reply(f Frame, v Value, err error) {
 	}
 }
 
+// float returns a number, or 0 for other values and for those that JSON cannot hold.
 func float(v Value) float64 {
 	switch n := v.(type) {
 	case int64:
 		return float64(n)
 	case float64:
-		return n
+		if !math.IsNaN(n) && !math.IsInf(n, 0) {
+			return n
+		}
 	}
 	return 0
 }

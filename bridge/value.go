@@ -3,6 +3,7 @@ package bridge
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -189,12 +190,39 @@ func checkBig(n *big.Int) error {
 // a handle as an object with handle, media_type and size. If JSON cannot hold a
 // part (NaN, infinities, a type that is not a [Value]), the error names the part.
 func ToJSON(v Value) (json.RawMessage, error) {
-	return appendJSON(nil, v, "value", 0)
+	b, err := appendJSON(nil, v, 0)
+	var bad *partError
+	if errors.As(err, &bad) {
+		err = fmt.Errorf("%.200s %w", "value"+bad.path, bad.problem)
+	}
+	return b, err
 }
 
-func appendJSON(b []byte, v Value, path string, depth int) ([]byte, error) {
+// partError says what is wrong with a part of a value. The path to the part is put together only
+// once something is wrong: keys may be long, and a guest may send millions of parts.
+type partError struct {
+	path    string
+	problem error
+}
+
+func (e *partError) Error() string { return e.path + " " + e.problem.Error() }
+
+func badPart(format string, args ...any) error {
+	return &partError{problem: fmt.Errorf(format, args...)}
+}
+
+// within adds the step that leads to a part to its error.
+func within(step string, err error) error {
+	var bad *partError
+	if errors.As(err, &bad) {
+		bad.path = step + bad.path
+	}
+	return err
+}
+
+func appendJSON(b []byte, v Value, depth int) ([]byte, error) {
 	if depth > MaxNesting {
-		return nil, fmt.Errorf("%.200s nests deeper than %d", path, MaxNesting)
+		return nil, badPart("nests deeper than %d", MaxNesting)
 	}
 	switch v := v.(type) {
 	case nil:
@@ -205,12 +233,12 @@ func appendJSON(b []byte, v Value, path string, depth int) ([]byte, error) {
 		return strconv.AppendInt(b, v, 10), nil
 	case *big.Int:
 		if err := checkBig(v); err != nil {
-			return nil, fmt.Errorf("%.200s is %w", path, err)
+			return nil, badPart("is %w", err)
 		}
 		return v.Append(b, 10), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("%.200s is %v, which JSON cannot hold", path, v)
+			return nil, badPart("is %v, which JSON cannot hold", v)
 		}
 		if v == math.Trunc(v) && math.Abs(v) < 1e21 {
 			return strconv.AppendFloat(b, v, 'f', 1, 64), nil // stays a float when read again
@@ -227,7 +255,7 @@ func appendJSON(b []byte, v Value, path string, depth int) ([]byte, error) {
 		b = v.AppendFormat(b, time.RFC3339Nano)
 		return append(b, '"'), nil
 	case Handle:
-		return appendJSON(b, v.members(), path, depth)
+		return appendJSON(b, v.members(), depth)
 	case []Value:
 		b = append(b, '[')
 		for i, item := range v {
@@ -235,8 +263,8 @@ func appendJSON(b []byte, v Value, path string, depth int) ([]byte, error) {
 				b = append(b, ',')
 			}
 			var err error
-			if b, err = appendJSON(b, item, path+"["+strconv.Itoa(i)+"]", depth+1); err != nil {
-				return nil, err
+			if b, err = appendJSON(b, item, depth+1); err != nil {
+				return nil, within("["+strconv.Itoa(i)+"]", err)
 			}
 		}
 		return append(b, ']'), nil
@@ -251,13 +279,13 @@ func appendJSON(b []byte, v Value, path string, depth int) ([]byte, error) {
 				return nil, err
 			}
 			b = append(b, ':')
-			if b, err = appendJSON(b, m.Value, path+"."+m.Key, depth+1); err != nil {
-				return nil, err
+			if b, err = appendJSON(b, m.Value, depth+1); err != nil {
+				return nil, within("."+m.Key, err)
 			}
 		}
 		return append(b, '}'), nil
 	}
-	return nil, fmt.Errorf("%.200s is a %T, which is not a value of a program", path, v)
+	return nil, badPart("is a %T, which is not a value of a program", v)
 }
 
 func appendString(b []byte, s string) ([]byte, error) {
