@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // coerce turns a value into one of the wanted types without changing what it
@@ -123,7 +122,7 @@ func nearestValue(value any, values []any) (any, bool) {
 	if v, ok := byText[text]; ok {
 		return clone(v), true
 	}
-	if meant, ok := nearest.Of(text, texts); ok {
+	if meant, ok := nearestText(text, texts); ok {
 		return clone(byText[meant]), true
 	}
 	return clone(values[0]), true

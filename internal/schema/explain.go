@@ -148,7 +148,7 @@ func unknownProperty(l leaf, u unknown, owner *jsonschema.Schema, keyword string
 // meant for a property that takes one: if the nearest does not, for the only one that does. An
 // abbreviation of the only required property, such as cmd of command, is not another's misspelling.
 func intendedProperty(name string, value any, known []string, s *jsonschema.Schema) (string, bool) {
-	if s != nil && len(s.Required) == 1 && isAbbreviation(name, s.Required[0]) && slices.Contains(known, s.Required[0]) {
+	if s != nil && len(s.Required) == 1 && len(name) > 2 && isAbbreviation(name, s.Required[0]) && slices.Contains(known, s.Required[0]) {
 		return s.Required[0], true
 	}
 	meant, ok := nearest.Of(name, known)
@@ -169,7 +169,7 @@ func intendedProperty(name string, value any, known []string, s *jsonschema.Sche
 // isAbbreviation reports whether a short name has the first letter of a longer one, and then others
 // of it in their order.
 func isAbbreviation(short, long string) bool {
-	if len(short) < 3 || len(short) >= len(long) || short[0] != long[0] {
+	if short == "" || len(short) >= len(long) || short[0] != long[0] {
 		return false
 	}
 	rest := long
@@ -214,7 +214,20 @@ func (l leaf) intendedValue() (string, bool) {
 			texts = append(texts, v)
 		}
 	}
-	return nearest.Of(text, texts)
+	return nearestText(text, texts)
+}
+
+// nearestText returns the value that text was most likely meant to be: the one that is spelled
+// like it, or else the only one that it abbreviates, as js does javascript.
+func nearestText(text string, values []string) (string, bool) {
+	if meant, ok := nearest.Of(text, values); ok || len(text) < 2 {
+		return meant, ok
+	}
+	long := slices.DeleteFunc(slices.Clone(values), func(value string) bool { return !isAbbreviation(text, value) })
+	if len(long) != 1 {
+		return "", false
+	}
+	return long[0], true
 }
 
 // propertySchema finds what s, or a subschema that it applies to the same

@@ -42,6 +42,7 @@ func TestARepairKeepsWhatTheCallerMeant(t *testing.T) {
 		"missing with a pattern":           {`{"properties": {"a": {"pattern": "^[A-Z]{3}-\\d+(x|y)$"}}, "required": ["a"]}`, `{}`, `{"a":"AAA-1x"}`},
 		"out of bounds":                    {`{"items": {"minimum": 0, "maximum": 10, "multipleOf": 0.5}}`, `[-1, 11, 3.3]`, `[0,10,3.5]`},
 		"near an enum":                     {`{"enum": ["open", "closed"]}`, `"CLOSE"`, `"closed"`},
+		"an abbreviation of an enum":       {`{"enum": ["python", "javascript"]}`, `"js"`, `"javascript"`},
 		"an enum of numbers":               {`{"enum": [1, 2]}`, `"2"`, `2`},
 		"too long":                         {`{"maxLength": 2}`, `"日本語"`, `"日本"`},
 		"too many items":                   {`{"maxItems": 1, "uniqueItems": true}`, `[1, 1, 2]`, `[1]`},

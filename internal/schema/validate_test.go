@@ -51,6 +51,8 @@ func TestAMessageSaysWhatWasExpectedAndWhatCame(t *testing.T) {
 		"forbidden property":    {`{"properties": {"a": false}}`, `{"a": 1}`, []string{`/a: expected nothing, got number 1`}},
 		"name of a property":    {`{"propertyNames": {"maxLength": 3}}`, `{"a/bcd": 1}`, []string{`/a~1bcd: expected at most 3 characters, got string "a/bcd" of 5`}},
 		"a name far down":       {`{"additionalProperties": {"additionalProperties": {"propertyNames": {"pattern": "^[a-z]+$"}}}}`, `{"x": {"y": {"A": 1}}, "z": {"y": {"b": 1}, "z": {}}}`, []string{`/x/y/A: expected string that matches ^[a-z]+$, got string "A"`}},
+		"enum, abbreviated":     {`{"enum": ["python", "javascript", "shell"]}`, `"js"`, []string{`(root): expected one of "python", "javascript", "shell", got string "js", did you mean "javascript"?`}},
+		"enum, of two":          {`{"enum": ["minute", "month"]}`, `"mt"`, []string{`(root): expected one of "minute", "month", got string "mt"`}},
 		"enum":                  {`{"enum": ["open", "closed", 3]}`, `"Opne"`, []string{`(root): expected one of "open", "closed", 3, got string "Opne", did you mean "open"?`}},
 		"long enum":             {`{"enum": [0,1,2,3,4,5,6,7,8,9,10,11]}`, `12`, []string{`(root): expected one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more, got number 12`}},
 		"const":                 {`{"const": {"a": 1}}`, `[]`, []string{`(root): expected {"a":1}, got array of 0 items`}},
