@@ -21,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/clients"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
@@ -118,7 +119,11 @@ func (a *cli) listClients() error {
 		}
 		entries = append(entries, e)
 		if e.State != "not found" {
-			rows = append(rows, []string{e.Client, e.State, count(len(e.Servers), "other server"), cmp.Or(e.Problem, e.File)})
+			file := e.File
+			if e.Problem != "" {
+				file += ": " + e.Problem
+			}
+			rows = append(rows, []string{e.Client, e.State, count(len(e.Servers), "other server"), file})
 		}
 	}
 	if a.asJSON {
@@ -170,14 +175,14 @@ func (o *connectRun) run(ctx context.Context) error {
 	if err := o.confirmChange(ctx); err != nil {
 		return err
 	}
-	earlier, err := clients.Recorded(o.home, o.client.Name)
+	earlier, err := clients.Recorded(o.home, o.client, state.File)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	record := clients.Record{Config: configFile}
 	if err := o.write(ctx, &record, change, server, take); err != nil {
 		o.removeSources(ctx, record)
-		return errors.Join(err, o.revoke(ctx, record.Token))
+		return errors.Join(err, o.removeSecrets(ctx, record), o.revoke(ctx, record.Token))
 	}
 	if err := o.revoke(ctx, earlier.Token); err != nil { // the client has the new one
 		return err
@@ -193,6 +198,7 @@ func (o *connectRun) write(ctx context.Context, record *clients.Record, change *
 		if one.State == "added" {
 			record.Sources = append(record.Sources, one.Name)
 		}
+		record.Secrets = append(record.Secrets, one.Secrets...)
 	}
 	if err != nil {
 		return err
@@ -209,7 +215,7 @@ func (o *connectRun) write(ctx context.Context, record *clients.Record, change *
 			return toolroom.Errorf(toolroom.CodeConflict, "%s has changed meanwhile", change.File).WithCLIHint("try again; close %s first", o.client.Title)
 		}
 	}
-	return change.Write(o.home, *record)
+	return change.Write(o.home, record)
 }
 
 // removeSources removes the sources that this run has added to the config.
@@ -222,6 +228,35 @@ func (o *connectRun) removeSources(ctx context.Context, record clients.Record) {
 			o.screen.say("removed source %q from %s", name, record.Config)
 		}
 	}
+}
+
+// removeSecrets removes the secrets that this run has stored, except those that the config still
+// names.
+func (o *connectRun) removeSecrets(ctx context.Context, record clients.Record) error {
+	text, err := os.ReadFile(record.Config)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	unused := slices.DeleteFunc(slices.Clone(record.Secrets), func(ref string) bool { return bytes.Contains(text, []byte(ref)) })
+	if len(unused) == 0 {
+		return nil
+	}
+	return o.inState(ctx, func(r *app.App) error {
+		for _, text := range unused {
+			ref, err := secret.ParseRef(text)
+			if err != nil {
+				return err
+			}
+			if err = r.Parts().Secrets.Remove(ctx, ref); toolroom.CodeOf(err) == toolroom.CodeNotFound {
+				continue // somebody has removed it
+			}
+			if err := o.recordIn(ctx, r, "secrets.remove", changeArguments{Name: ref.Scope + "/" + ref.Name}, err); err != nil {
+				return err
+			}
+			o.screen.say("removed the secret %s", ref)
+		}
+		return nil
+	})
 }
 
 // selfEntry returns the entry of the client's config that starts or reaches this Toolroom.
@@ -408,8 +443,12 @@ func (o *connectRun) report(record clients.Record) error {
 	if len(record.Sources) > 0 {
 		o.screen.say("added to %s: %s", record.Config, strings.Join(record.Sources, ", "))
 	}
-	o.screen.say("The file as it was: %s", clients.BackupPath(o.home, o.client.Name))
-	return o.screen.printf("connected %s; %s. Take it back: toolroom connect %s --undo\n", o.client.Title, o.client.Next, o.client.Name)
+	o.screen.say("The file as it was: %s", record.BackupPath(o.home))
+	file := ""
+	if o.file != "" {
+		file = " --file " + shellWord(o.file)
+	}
+	return o.screen.printf("connected %s; %s. Take it back: toolroom connect %s --undo%s\n", o.client.Title, o.client.Next, o.client.Name, file)
 }
 
 // undone is the result of --undo.
@@ -422,8 +461,15 @@ type undone struct {
 }
 
 func (o *connectRun) runUndo(ctx context.Context) error {
+	file := ""
+	if o.file != "" {
+		file = o.typedPath(o.file)
+	}
 	if o.dryRun {
-		record, err := clients.Recorded(o.home, o.client.Name)
+		record, err := clients.Recorded(o.home, o.client, file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		if err != nil {
 			return toolroom.Errorf(toolroom.CodeNotFound, "%s was not connected from this home", o.client.Title).WithHint("see what is connected: toolroom connect")
 		}
@@ -432,12 +478,12 @@ func (o *connectRun) runUndo(ctx context.Context) error {
 		}
 		return o.screen.printf("would restore %s\n", record.File)
 	}
-	record, exact, err := clients.Undo(o.home, o.client)
+	record, exact, err := clients.Undo(o.home, o.client, file)
 	if err != nil {
 		return err
 	}
 	o.removeSources(ctx, record)
-	if err := o.revoke(ctx, record.Token); err != nil {
+	if err := errors.Join(o.removeSecrets(ctx, record), o.revoke(ctx, record.Token)); err != nil {
 		return err
 	}
 	if o.asJSON {

@@ -16,7 +16,7 @@ func connect(t *testing.T, home string, c Client, file string, take ...string) e
 	if err != nil {
 		return err
 	}
-	return change.Write(home, Record{})
+	return change.Write(home, &Record{})
 }
 
 func write(t *testing.T, file, text string) {
@@ -48,7 +48,7 @@ func TestAClientThatIsConnectedAgainAfterItHasWrittenItsFileCanBeDisconnected(t 
 	if err := connect(t, home, c, file); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Undo(home, c); err != nil {
+	if _, _, err := Undo(home, c, ""); err != nil {
 		t.Fatal(err)
 	}
 	servers, rest, err := c.form.decode([]byte(content(t, file)))
@@ -74,10 +74,10 @@ func TestAFileThatCannotBeWrittenLeavesTheEarlierConnectionUndoable(t *testing.T
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "missing"), "a file, where the folder should be")
-	if err := change.Write(home, Record{}); err == nil {
+	if err := change.Write(home, &Record{}); err == nil {
 		t.Fatal("a file in no folder was written")
 	}
-	if _, exact, err := Undo(home, c); err != nil || !exact {
+	if _, exact, err := Undo(home, c, ""); err != nil || !exact {
 		t.Fatal(exact, err)
 	}
 	if got := content(t, file); got != was {
@@ -94,8 +94,8 @@ func TestAFileThatIsOfAnotherRecordIsNotPutBack(t *testing.T) {
 	if err := connect(t, home, c, file, "mine"); err != nil {
 		t.Fatal(err)
 	}
-	write(t, BackupPath(home, c.Name), `{"of": "another file"}`)
-	if _, exact, err := Undo(home, c); err != nil || exact {
+	write(t, Record{name: c.Name}.BackupPath(home), `{"of": "another file"}`)
+	if _, exact, err := Undo(home, c, ""); err != nil || exact {
 		t.Fatal(exact, err)
 	}
 	servers, _, err := c.form.decode([]byte(content(t, file)))
@@ -118,7 +118,7 @@ func TestATableInTwoPartsIsTakenOutOnceAndGoesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, file, content(t, file)+"\n[profiles.x]\nmodel = \"m\"\n") // so that the entries alone go back
-	if _, _, err := Undo(home, c); err != nil {
+	if _, _, err := Undo(home, c, ""); err != nil {
 		t.Fatal(err)
 	}
 	got, _, err := c.form.decode([]byte(content(t, file)))

@@ -26,7 +26,7 @@ type State struct {
 	Connected bool
 	// Servers are the names of its other servers.
 	Servers []string
-	// Problem is set if the file cannot be read.
+	// Problem is why the file cannot be read, without its name.
 	Problem error
 }
 
@@ -39,6 +39,9 @@ func ReadState(c Client, home, file string) State {
 	text, _, err := read(s.File)
 	if err == nil {
 		s.Servers, err = c.formOf(text).servers(text)
+	}
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		err = failed.Err
 	}
 	s.Problem = err
 	if i := slices.Index(s.Servers, EntryName); i >= 0 {
@@ -57,7 +60,7 @@ func read(file string) (text []byte, exists bool, err error) {
 	case err != nil:
 		return nil, false, err
 	case !info.Mode().IsRegular() || info.Size() > maxFile:
-		return nil, false, fmt.Errorf("%s is not a file of a client", file)
+		return nil, false, &fs.PathError{Op: "read", Path: file, Err: errors.New("it is not a file of a client")}
 	}
 	text, err = os.ReadFile(file)
 	return text, true, err
@@ -138,37 +141,9 @@ func checkServer(f form, text []byte, name string, there bool) error {
 // Same reports whether there is nothing to write.
 func (c *Change) Same() bool { return bytes.Equal(c.Before, c.After) }
 
-// Record is the record of a change in the home, so that it can be undone.
-type Record struct {
-	File   string `json:"file"`
-	Exists bool   `json:"exists"`
-	// After is the digest of the file after the change. A copy of the file before the change is
-	// stored beside the record. Before is its digest, because after a crash the copy may be that
-	// of another record.
-	After  string `json:"after"`
-	Before string `json:"before,omitempty"`
-	Mode   uint32 `json:"mode"`
-	// Removed are the texts of the entries that were removed, by name.
-	Removed map[string]string `json:"removed,omitempty"`
-	// Token is the id of the client's token, and Sources are the sources that were added to the
-	// file Config.
-	Token   string   `json:"token,omitempty"`
-	Config  string   `json:"config,omitempty"`
-	Sources []string `json:"sources,omitempty"`
-}
-
-func recordPath(home, client string) string {
-	return filepath.Join(home, "connect", client+".json")
-}
-
-// BackupPath returns the path of the copy of a client's file as it was before the change.
-func BackupPath(home, client string) string {
-	return filepath.Join(home, "connect", client+".before")
-}
-
-// Write records the change in the home and then writes the client's file. If the file has
-// changed since Prepare, Write returns an error and changes nothing.
-func (c *Change) Write(home string, r Record) error {
+// Write completes the record r of the change, stores it in the home, and then writes the client's
+// file. If the file has changed since Prepare, Write returns an error and changes nothing.
+func (c *Change) Write(home string, r *Record) error {
 	text, exists, err := read(c.File)
 	if err != nil {
 		return err
@@ -187,7 +162,16 @@ func (c *Change) Write(home string, r Record) error {
 		mode &= 0o700 // nobody else may read the token
 	}
 	// Undo must restore the file as it was before the first change.
-	if earlier, err := Recorded(home, c.Client.Name); err == nil && earlier.File == c.File {
+	earlier, err := Recorded(home, c.Client, c.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if r.name, err = newRecordName(home, c.Client); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		r.name = earlier.name
 		var exact bool
 		if before, exact, err = fileBefore(home, c.Client, earlier, c.Before); err != nil {
 			return err
@@ -206,9 +190,10 @@ func (c *Change) Write(home string, r Record) error {
 			delete(r.Removed, EntryName) // an earlier change has added it
 		}
 		r.Sources = append(slices.Clone(earlier.Sources), r.Sources...)
+		r.Secrets = append(slices.Clone(earlier.Secrets), r.Secrets...)
 	}
 	r.Before = digest(before)
-	path, backup := recordPath(home, c.Client.Name), BackupPath(home, c.Client.Name)
+	path, backup := r.path(home), r.BackupPath(home)
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -281,19 +266,11 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Recorded returns the record of a client. If there is none, the error is fs.ErrNotExist.
-func Recorded(home, client string) (r Record, err error) {
-	data, err := os.ReadFile(recordPath(home, client))
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
-	return r, err
-}
-
-// Undo undoes a recorded change. exact is true if the file is restored byte by byte. Otherwise the
-// client has written to it since, and only the entries were restored.
-func Undo(home string, c Client) (r Record, exact bool, err error) {
-	r, err = Recorded(home, c.Name)
+// Undo undoes a recorded change of a client's file; an empty file means the only recorded one.
+// exact is true if the file is restored byte by byte. Otherwise the client has written to it since,
+// and only the entries were restored.
+func Undo(home string, c Client, file string) (r Record, exact bool, err error) {
+	r, err = Recorded(home, c, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, false, toolroom.Errorf(toolroom.CodeNotFound, "%s was not connected from this home", c.Title).
 			WithCLIHint("see what is connected: toolroom connect")
@@ -322,14 +299,14 @@ func Undo(home string, c Client) (r Record, exact bool, err error) {
 	if err != nil {
 		return r, exact, err
 	}
-	return r, exact, errors.Join(os.Remove(recordPath(home, c.Name)), os.Remove(BackupPath(home, c.Name)))
+	return r, exact, errors.Join(os.Remove(r.path(home)), os.Remove(r.BackupPath(home)))
 }
 
 // fileBefore returns the content of a client's file before a recorded change. If the file has
 // changed since, exact is false and fileBefore returns text with the entries restored.
 func fileBefore(home string, c Client, r Record, text []byte) (before []byte, exact bool, err error) {
 	if digest(text) == r.After {
-		before, err = os.ReadFile(BackupPath(home, c.Name))
+		before, err = os.ReadFile(r.BackupPath(home))
 		if err != nil || r.Before == "" || r.Before == digest(before) {
 			return before, true, err
 		}

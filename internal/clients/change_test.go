@@ -21,13 +21,13 @@ func TestAFileThatIsGoneStaysGoneWhenItsClientIsDisconnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := change.Write(home, Record{}); err != nil {
+	if err := change.Write(home, &Record{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Undo(home, c); err != nil {
+	if _, _, err := Undo(home, c, ""); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(file); !errors.Is(err, fs.ErrNotExist) {
