@@ -106,14 +106,11 @@ func searchableTexts(args any) []string {
 			forms = append(forms, p)
 		}
 	}
-	canonical := func(written []byte) {
-		if shortest, err := jsonx.Canonical(written); err == nil && !bytes.Equal(shortest, written) {
-			add(string(shortest))
-		}
-	}
 	if whole, err := jsonx.Marshal(args); err == nil {
 		add(string(whole))
-		canonical(whole)
+		if shortest, err := jsonx.Marshal(shortenNumbers(args)); err == nil && !bytes.Equal(shortest, whole) {
+			add(string(shortest))
+		}
 	}
 	var walk func(any)
 	walk = func(v any) {
@@ -122,7 +119,9 @@ func searchableTexts(args any) []string {
 			add(v)
 		case json.Number:
 			add(v.String())
-			canonical([]byte(v))
+			if shortest := shorten(v); shortest != v {
+				add(shortest.String())
+			}
 		case map[string]any:
 			for key, value := range v {
 				add(key)
@@ -143,6 +142,36 @@ func searchableTexts(args any) []string {
 	}
 	walk(args)
 	return forms
+}
+
+// shortenNumbers returns v with its numbers in their shortest form. It works on the numbers, not on
+// the whole text, so that nothing beside a number can keep it as it is written.
+func shortenNumbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return shorten(v)
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for key, value := range v {
+			object[key] = shortenNumbers(value)
+		}
+		return object
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			list[i] = shortenNumbers(item)
+		}
+		return list
+	}
+	return v
+}
+
+// shorten returns a number in its shortest form. One that is too large for that stays as it is.
+func shorten(n json.Number) json.Number {
+	if shortest, err := jsonx.Canonical([]byte(n)); err == nil {
+		return json.Number(shortest)
+	}
+	return n
 }
 
 // normalizeText replaces compatibility forms (full-width letters, ligatures) by ordinary

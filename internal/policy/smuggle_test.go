@@ -42,6 +42,8 @@ func TestNoSpellingOfArgumentsGetsRoundTheDenylist(t *testing.T) {
 		"a number with a fraction":    `{"port":22.0}`,
 		"a number with an exponent":   `{"a":[{"port":2.2E1,"z":1}]}`,
 		"a number alone":              `{"a":[102.50e1]}`,
+		"a number in a long text":     `{"port":22.0,"z":"` + strings.Repeat("\u2028", 800_000) + `"}`,
+		"beside a huge number":        `{"port":22.0,"z":1e2000000}`,
 		"a name twice":                `{"command":"ls","command":"git push"}`,
 		"a name in other case":        `{"command":"ls","Command":"x"}`,
 		"no object":                   `["ls"]`,
