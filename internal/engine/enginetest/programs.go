@@ -304,6 +304,13 @@ return [sum, o.end, o]`,
 		}},
 	},
 	{
+		key: "every object has a toJSON",
+		source: map[string]string{
+			"javascript": "Object.prototype.toJSON = function () { return Object.keys(this).length }; return [{a: 1}, {b: 2, c: 3}]",
+		},
+		value: []bridge.Value{int64(1), int64(2)},
+	},
+	{
 		key: "a program with sub-commands is called itself",
 		source: map[string]string{
 			"javascript": "return [await cli('git')('version').text(), await cli.git('version', {x: 1}).text(), await cli['git']().lines()]",

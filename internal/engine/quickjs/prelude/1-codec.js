@@ -243,7 +243,8 @@ function writeObject(v, depth) {
     if (v instanceof PlainError) return writeObject({name: Text(v.name), message: Text(v.message)}, depth);
     if (v instanceof Number || v instanceof Text || v instanceof Boolean) return writeValue(v.valueOf(), depth);
   }
-  const toJSON = read(v, "toJSON", depth);
+  // A frame's body, at depth 0, is never the program's, which may give all objects a toJSON.
+  const toJSON = depth > 0 && read(v, "toJSON", depth);
   if (typeof toJSON === "function") {
     let plain;
     try {
