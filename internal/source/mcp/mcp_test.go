@@ -160,7 +160,7 @@ func serveOddly(how string) {
 func odd(t *testing.T, how string, variables ...string) *mcp.Source {
 	t.Helper()
 	s := mcp.New(mcp.Config{
-		Namespace: "odd", Command: os.Args[0], Owner: proc.Owner(), StartTimeout: 20 * time.Second,
+		Namespace: "odd", Command: os.Args[0], Owner: proc.Owner(), StartTimeout: 2 * time.Minute, // even if the machine is busy
 		Env: func(context.Context) ([]string, error) {
 			return append(append(os.Environ(), serverVariable+"="+how), variables...), nil
 		},
