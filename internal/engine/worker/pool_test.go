@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -101,45 +102,47 @@ func (l *late) End() {
 
 func TestCloseWaitsForAWorkerThatWasBeingStarted(t *testing.T) {
 	t.Parallel()
-	w, starting, goOn := &late{}, make(chan struct{}), make(chan struct{})
-	open := errors.New("the pool starts workers")
-	var second atomic.Bool
-	pool := worker.NewPool("js", 2, func(context.Context) (*late, error) {
-		if second.Swap(true) {
-			return nil, open
-		}
-		close(starting)
-		<-goOn
-		return w, nil
-	})
-	acquired := make(chan error)
-	go func() {
-		_, err := pool.Acquire(t.Context(), "ann")
-		acquired <- err
-	}()
-	<-starting
-	closed := make(chan struct{})
-	go func() {
-		pool.Close()
-		close(closed)
-	}()
-	for begun := false; !begun; { // a closing pool starts no worker, and soon has no slot
+	synctest.Test(t, func(t *testing.T) {
+		w, starting, goOn := &late{}, make(chan struct{}), make(chan struct{})
+		open := errors.New("the pool starts workers")
+		var second atomic.Bool
+		pool := worker.NewPool("js", 2, func(context.Context) (*late, error) {
+			if second.Swap(true) {
+				return nil, open
+			}
+			close(starting)
+			<-goOn
+			return w, nil
+		})
+		acquired := make(chan error, 1)
+		go func() {
+			_, err := pool.Acquire(t.Context(), "ann")
+			acquired <- err
+		}()
+		<-starting
+		closed := make(chan struct{})
+		go func() {
+			pool.Close()
+			close(closed)
+		}()
+		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err := pool.Acquire(ctx, "bob")
-		cancel()
-		begun = !errors.Is(err, open)
-	}
-	select {
-	case <-closed:
-		t.Error("Close has not waited for the start")
-	default:
-	}
-	close(goOn)
-	if err := <-acquired; toolroom.CodeOf(err) != toolroom.CodeCancelled {
-		t.Errorf("a worker of a closed pool: %v", err)
-	}
-	<-closed
-	if !w.ended.Load() {
-		t.Error("Close returned while the worker lived")
-	}
+		defer cancel()
+		if _, err := pool.Acquire(ctx, "bob"); err == nil || errors.Is(err, open) {
+			t.Errorf("a closing pool started a worker: %v", err)
+		}
+		select {
+		case <-closed:
+			t.Error("Close has not waited for the start")
+		default:
+		}
+		close(goOn)
+		if err := <-acquired; toolroom.CodeOf(err) != toolroom.CodeCancelled {
+			t.Errorf("a worker of a closed pool: %v", err)
+		}
+		<-closed
+		if !w.ended.Load() {
+			t.Error("Close returned while the worker lived")
+		}
+	})
 }
