@@ -91,10 +91,23 @@ func (e *Engine) adopt(owner string, fresh *zygote) *zygote {
 			oldest, whose = z, name
 		}
 	}
-	if oldest != nil {
-		delete(e.zygotes, whose)
+	if oldest == nil || !oldest.condemn() {
+		return nil
 	}
+	delete(e.zygotes, whose)
 	return oldest
+}
+
+// condemn marks a zygote that is free as dead, so that it is not borrowed before it has ended. It
+// returns false if a program runs or is about to run.
+func (z *zygote) condemn() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if !z.isFree() {
+		return false
+	}
+	z.dead = true
+	return true
 }
 
 // drop ends a zygote and forgets it.
@@ -132,21 +145,21 @@ func (z *zygote) release() {
 
 // expire ends a zygote that has been idle for too long, or checks again later.
 func (z *zygote) expire(idle time.Duration, end func()) {
-	used, free := z.idleSince()
 	z.mu.Lock()
 	if z.retired {
 		idle = min(idle, retiredIdle)
 	}
-	z.mu.Unlock()
-	left := idle - time.Since(used)
-	if free && left <= 0 {
-		end()
-		return
-	}
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	if !z.dead {
+	left := idle - time.Since(z.lastUse)
+	over := z.isFree() && left <= 0
+	switch {
+	case over:
+		z.dead = true // it must not be borrowed any more
+	case !z.dead:
 		z.idle.Reset(max(left, idle/10))
+	}
+	z.mu.Unlock()
+	if over {
+		end()
 	}
 }
 
@@ -178,8 +191,11 @@ func (z *zygote) retire() {
 func (z *zygote) idleSince() (since time.Time, free bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return z.lastUse, z.loans == 0 && len(z.children) <= len(z.spare)
+	return z.lastUse, z.isFree()
 }
+
+// isFree reports whether no program runs or is about to run. The caller holds the lock.
+func (z *zygote) isFree() bool { return z.loans == 0 && len(z.children) <= len(z.spare) }
 
 func (z *zygote) lastUsed() time.Time {
 	used, _ := z.idleSince()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/toolroom/toolroom/sandbox"
@@ -28,6 +29,25 @@ func TestAZygoteThatIsLentMakesNoRoom(t *testing.T) {
 	if old := e.adopt("carl", carl); old != ann {
 		t.Error("the zygote that is unused for longest does not make room")
 	}
+	if ann.borrow(time.Hour, func() {}) { // by a run that has just looked it up
+		t.Error("a zygote that makes room was lent")
+	}
+}
+
+func TestAZygoteThatHasBeenIdleForTooLongIsNotLent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		z, lent := &zygote{}, false
+		if !z.borrow(time.Minute, func() { lent = z.borrow(time.Minute, func() {}) }) { // just before its end
+			t.Fatal("a new zygote is not lent")
+		}
+		z.release()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if lent || !z.dead {
+			t.Errorf("lent = %t, dead = %t", lent, z.dead)
+		}
+	})
 }
 
 func TestAForkThatCannotBeAskedForLeavesNoProcess(t *testing.T) {
