@@ -123,7 +123,7 @@ func TestAServerThatStaysStoppedIsGivenUp(t *testing.T) {
 func TestAnUnusedServerIsEndedAndSaysWhatItHolds(t *testing.T) {
 	t.Parallel()
 	s := mcp.New(mcp.Config{
-		Namespace: "odd", Command: os.Args[0], Owner: "test", Idle: 100 * time.Millisecond,
+		Namespace: "odd", Command: os.Args[0], Owner: "test", Idle: 2 * time.Second,
 		Env: func(context.Context) ([]string, error) {
 			return append(os.Environ(), serverVariable+"=chatty"), nil
 		},

@@ -207,6 +207,7 @@ func (l *link) connected(up *upstream) (anew bool) {
 		up.close()
 		return false
 	}
+	up.lastUse.Store(time.Now().UnixNano()) // its start, which may take longer than Config.Idle, does not count
 	server := up.session.Server()
 	l.state, l.reason, l.failure, l.up = ready, "protocol "+server.Version, nil, up
 	anew = l.connectedBefore
@@ -277,7 +278,7 @@ func (l *link) watch(up *upstream) {
 			up.close()
 			return
 		case <-unused:
-			if up.idleTime() >= l.s.o.Idle {
+			if up.retireIfIdle(l.s.o.Idle) {
 				l.drop(up, "it was not used; the next call starts it again")
 			}
 		}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -43,5 +44,23 @@ func TestAConnectionThatIsPolledIsNotClosedForAnother(t *testing.T) {
 	}
 	for _, who := range []string{"polled", "waits"} { // without a session to end
 		s.links[linkKey{owner: who}].up = nil
+	}
+}
+
+// A request on a connection that is ended at the same moment would be lost.
+func TestAConnectionThatIsEndedForLackOfUseTakesNoRequest(t *testing.T) {
+	t.Parallel()
+	busy, idle := &upstream{}, &upstream{}
+	busy.busy.Store(1)
+	if busy.retireIfIdle(time.Minute) {
+		t.Error("a connection in use is ended")
+	}
+	if !idle.retireIfIdle(time.Minute) {
+		t.Error("a connection that was not used stays")
+	}
+	for range 2 {
+		if _, err := idle.call(t.Context(), &mcp.Request{Method: "ping"}); !errors.Is(err, mcp.ErrNotSent) {
+			t.Errorf("the request ended with %v", err)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -31,7 +32,7 @@ type upstream struct {
 	process *proc.Process // nil over HTTP
 	stderr  *proc.Tail
 	lastUse atomic.Int64 // Unix nanoseconds
-	busy    atomic.Int64
+	busy    atomic.Int64 // number of requests in progress; negative if no more are accepted
 	// givenUp is the reason why Toolroom ended the connection, or nil if it did not.
 	givenUp atomic.Pointer[error]
 }
@@ -59,7 +60,6 @@ func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	}
 	l.stderr = up.stderr
 	l.mu.Unlock()
-	up.lastUse.Store(time.Now().UnixNano())
 	s := l.s
 	transport, err := l.transport(ctx, up)
 	if err != nil {
@@ -193,13 +193,21 @@ func (up *upstream) idleTime() time.Duration {
 	return time.Since(time.Unix(0, up.lastUse.Load()))
 }
 
+// retireIfIdle reports whether there was no request for the given time. If so, no request is sent
+// any more, so that none is lost when the connection is dropped.
+func (up *upstream) retireIfIdle(most time.Duration) bool {
+	return up.idleTime() >= most && up.busy.CompareAndSwap(0, math.MinInt64/2)
+}
+
 // call makes a request and counts it as a use.
 func (up *upstream) call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	up.busy.Add(1)
 	defer func() {
 		up.busy.Add(-1)
 		up.lastUse.Store(time.Now().UnixNano())
 	}()
+	if up.busy.Add(1) < 0 {
+		return nil, fmt.Errorf("%w: the connection was not used and has been ended", mcp.ErrNotSent)
+	}
 	return up.session.Call(ctx, r)
 }
 
