@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolroom/toolroom"
 )
@@ -55,6 +56,17 @@ func WithinBounds(a *toolroom.Approval, who toolroom.Identity) bool {
 // terms allow it, or if that user is the local operator.
 func CallerMayAnswer(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
 	return hasApprover(t, "caller") || isOperator(who) && hasApprover(t, "operator")
+}
+
+// MayApprove reports whether who may approve a now. Somebody who has approved it already may not:
+// another person must answer.
+func MayApprove(a *toolroom.Approval, who toolroom.Identity, now time.Time) bool {
+	scopes := PermittedScopes(a)
+	if len(scopes) == 0 {
+		return false
+	}
+	copied := *a
+	return Decide(&copied, toolroom.Answer{Approve: true, By: who.Key(), Who: who, Scope: scopes[0]}, now) == nil
 }
 
 // checkAnswer returns an error that says why an answer does not count, or nil if it does.

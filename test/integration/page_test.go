@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -21,13 +22,7 @@ func TestQuestionsAreAnsweredOnThePage(t *testing.T) {
 	approved := r.startWrite(s, "second.txt")
 
 	r.toolroom(0, "call", "playwright:browser_navigate", "url="+s.url)
-	js := func(function string) string {
-		t.Helper()
-		out := r.toolroom(0, "call", "playwright:browser_evaluate", "function="+function).stdout
-		_, result, _ := strings.Cut(out, "### Result\n")
-		result, _, _ = strings.Cut(result, "\n###")
-		return strings.TrimSpace(result)
-	}
+	js := r.onPage
 	const wait = `const wait = ms => new Promise(done => setTimeout(done, ms));`
 	const reached = `const reached = () => { const b = document.querySelector('.question button'), at = b.getBoundingClientRect(); return document.elementFromPoint(at.x + at.width / 2, at.y + at.height / 2) === b; };`
 	eventually(t, "both questions are on the page", func() bool {
@@ -76,4 +71,46 @@ func TestQuestionsAreAnsweredOnThePage(t *testing.T) {
 	}
 	r.wantFile("first.txt", "")
 	r.wantFile("second.txt", "written")
+}
+
+// onPage runs a JavaScript function on the page in the browser, and returns its result.
+func (r *room) onPage(function string) string {
+	r.t.Helper()
+	out := r.toolroom(0, "call", "playwright:browser_evaluate", "function="+function).stdout
+	_, result, _ := strings.Cut(out, "### Result\n")
+	result, _, _ = strings.Cut(result, "\n###")
+	return strings.TrimSpace(result)
+}
+
+// The page offers buttons only to a person who may answer. At the width of a phone, the table of
+// tools is not cut off.
+func TestThePageOnAPhoneOffersOnlyAnswersThatCount(t *testing.T) {
+	r := newRoom(t, nil)
+	r.configure(object{"filesystem": r.filesystem(), "playwright": stdioSource(r.playwrightCommand())}, confirmWrites, object{
+		"approvals": object{"rules": []object{{"match": "filesystem:write_file", "approvers": []string{"group:finance"}}}},
+	})
+	s := r.serveListed()
+	ended := r.startWrite(s, "first.txt")
+	id := r.waitForApproval().ID
+
+	r.toolroom(0, "call", "playwright:browser_resize", "width=390", "height=800")
+	r.toolroom(0, "call", "playwright:browser_navigate", "url="+s.url)
+	eventually(t, "the question is on the page", func() bool {
+		return r.onPage(`() => document.querySelectorAll('.question:not([inert])').length`) == "1"
+	})
+	if got := r.onPage(`() => [document.querySelectorAll('.question button').length, document.querySelector('.question').innerText.includes('another person must answer: group:finance')].join()`); got != `"0,true"` {
+		t.Errorf("the question of other approvers: %s", got)
+	}
+	for _, query := range []string{"", "read a file"} {
+		r.onPage(`() => { document.getElementById('query').value = '` + query + `'; searchTools(); }`)
+		eventually(t, "tools are on the page", func() bool {
+			return strings.Contains(r.onPage(`() => document.getElementById('tools').innerText`), "filesystem:read_")
+		})
+		if got := r.onPage(`() => [...document.querySelectorAll('#tools td')].filter(td => td.scrollWidth > td.clientWidth || td.getBoundingClientRect().right > 390).map(td => td.innerText).join('; ')`); got != `""` {
+			t.Errorf("cut off after a search for %q: %s", query, got)
+		}
+	}
+	r.toolroom(3, "approve", id)
+	s.stop(t, os.Kill)
+	<-ended
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
@@ -21,6 +22,8 @@ type approvalsInput struct {
 
 type approvalList struct {
 	Approvals []*toolroom.Approval `json:"approvals"`
+	// Answerable are the ids of the approvals in the list that the caller may answer.
+	Answerable []string `json:"answerable"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
 }
@@ -45,7 +48,13 @@ func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*jsonOu
 	all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !canSeeApproval(ctx, a) })
 	slices.Reverse(all)
 	list, next, err := Page(all, in.Paging, func(a *toolroom.Approval) string { return a.ID })
-	return &jsonOutput[approvalList]{approvalList{Approvals: list, Next: next}}, err
+	answerable := []string{}
+	for _, a := range list {
+		if approval.MayApprove(a, auth.Identity(ctx), time.Now()) {
+			answerable = append(answerable, a.ID)
+		}
+	}
+	return &jsonOutput[approvalList]{approvalList{Approvals: list, Answerable: answerable, Next: next}}, err
 }
 
 func (s *Server) getApproval(ctx context.Context, in *idInput) (*jsonOutput[*toolroom.Approval], error) {
