@@ -256,8 +256,8 @@ func (s *Service) openEmbedder(ctx context.Context) (Embedder, error) {
 			if caught := panics.Catch(func() { e, err = s.open(ctx) }); caught != nil {
 				err = caught
 			}
-			if err != nil {
-				e, err = nil, s.recordFailure(err) // what comes with an error is not an embedder
+			if err = s.recordFailure(err); err != nil {
+				e = nil // what comes with an error is not an embedder
 			}
 			s.mu.Lock()
 			s.embedder, s.opening = e, nil

@@ -141,6 +141,26 @@ func TestAFailedEmbedderRestsAndIsAskedAgain(t *testing.T) {
 	})
 }
 
+func TestAnEmbedderThatOpensAfterAFailureHasFailedNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		missing := errors.New("the model is not there")
+		s := embed.New(func(context.Context) (embed.Embedder, error) {
+			err := missing
+			missing = nil
+			return &lengths{}, err
+		}, embed.Options{Rest: time.Second})
+		if _, err := s.Name(t.Context()); err == nil || s.Failure() == nil {
+			t.Fatal("the first opening failed, and it is not told")
+		}
+		time.Sleep(time.Second)
+		if _, err := s.Name(t.Context()); err != nil || s.Failure() != nil {
+			t.Errorf("after it opened: %v, %v", err, s.Failure())
+		}
+		s.Close()
+	})
+}
+
 func TestWhatIsNoVectorIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]*lengths{

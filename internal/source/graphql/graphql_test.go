@@ -297,6 +297,8 @@ func TestAServiceThatIsNoneOrTooLargeIsRefused(t *testing.T) {
 		"another API":       {`{"ok": true}`, toolroom.CodeInvalidOutput, ""},
 		"no introspection":  {`{"errors": [{"message": "introspection is disabled"}]}`, toolroom.CodeUpstreamError, "introspection is disabled"},
 		"no data":           {`{"data": null, "errors": [{"message": "introspection is disabled"}]}`, toolroom.CodeUpstreamError, "introspection is disabled"},
+		"a path as a text":  {`{"data": null, "errors": [{"message": "it is off", "path": "shop.items"}]}`, toolroom.CodeUpstreamError, "it is off (at shop.items)"},
+		"a path of steps":   {`{"data": null, "errors": [{"message": "it is off", "path": ["shop", 0]}]}`, toolroom.CodeUpstreamError, "it is off (at shop.0)"},
 		"an empty schema":   {`{"data": {"__schema": {"types": []}}}`, toolroom.CodeUpstreamError, ""},
 		"too many":          {huge, toolroom.CodeResourceLimit, ""},
 		"types without end": {`{"data": {"__schema": {"queryType": {"name": "Q"}, "types": [{"name": "Q", "kind": "OBJECT", "fields": [{"name": "q", "args": [], "type": {"kind": "OBJECT", "name": "Q"}}]}]}}}`, "", ""},

@@ -345,7 +345,21 @@ type response struct {
 
 type responseError struct {
 	Message string
-	Path    []any
+	// Path is a list of steps; some servers send one text.
+	Path any
+}
+
+// place returns the path as one text, such as shop.items.0; empty if there is none.
+func (e responseError) place() string {
+	steps, ok := e.Path.([]any)
+	if !ok && e.Path != nil {
+		steps = []any{e.Path}
+	}
+	words := make([]string, len(steps))
+	for i, step := range steps {
+		words[i] = fmt.Sprint(step)
+	}
+	return strings.Join(words, ".")
 }
 
 // query sends a query. The reply is never nil if there is an error.
@@ -400,12 +414,8 @@ func (a response) errorText() string {
 	var all []string
 	for _, p := range a.Errors[:min(len(a.Errors), maxShownErrors)] {
 		text := clip(cmp.Or(p.Message, "an error without a message"), maxInputText)
-		if len(p.Path) > 0 {
-			words := make([]string, len(p.Path))
-			for i, step := range p.Path {
-				words[i] = fmt.Sprint(step)
-			}
-			text += " (at " + clip(strings.Join(words, "."), maxDefault) + ")"
+		if at := p.place(); at != "" {
+			text += " (at " + clip(at, maxDefault) + ")"
 		}
 		all = append(all, text)
 	}

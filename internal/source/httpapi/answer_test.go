@@ -115,6 +115,17 @@ func TestAnswersBecomeValuesAndContent(t *testing.T) {
 			handler: respond(200, "application/json", `{"a":1}`),
 			value:   `{"asked":[],"got":1}`,
 		},
+		{
+			name:    "an empty answer stays empty if the expression needs a value",
+			tool:    httpapi.Tool{Map: `map(value, .id)`},
+			handler: respond(204, "", ""),
+		},
+		{
+			name:    "an empty answer has the value of an expression without it",
+			tool:    httpapi.Tool{Map: `{deleted: true, with: args}`},
+			handler: respond(204, "", ""),
+			value:   `{"deleted":true,"with":{}}`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

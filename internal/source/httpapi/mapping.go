@@ -22,11 +22,15 @@ func (t *Tool) mapping() (*mapping, error) {
 	return &mapping{program}, err
 }
 
-// apply replaces the value of an output and removes its content.
+// apply replaces the value of an output and removes its content. An empty response, such as one
+// with status 204, stays empty if the expression needs a value.
 func (m *mapping) apply(ctx context.Context, output *source.Output, args json.RawMessage) error {
 	ctx, cancel := context.WithTimeout(ctx, mappingTime)
 	defer cancel()
 	value, err := m.run(ctx, output.Value, args)
+	if err != nil && len(output.Value) == 0 && len(output.Content) == 0 {
+		return ctx.Err()
+	}
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidOutput, "the service answered, but map failed: %w", err).
 			WithHint("correct map in the tool's config")

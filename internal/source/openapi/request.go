@@ -21,13 +21,15 @@ import (
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
-// request makes the request of a call, without credentials.
+// request makes the request of a call, without credentials. The query that it returns comes
+// before that of the URL.
 func (o *operation) request(ctx context.Context, args httpcall.Arguments) (*http.Request, url.Values, error) {
-	path := o.path
 	query, cookies, header := url.Values{}, url.Values{}, http.Header{}
-	for name, values := range o.query {
-		query[name] = slices.Clone(values)
-	}
+	// pathTexts and queryTexts are the placeholders of the path, each with its text in the path
+	// itself and in the query that the document writes after it.
+	var pathTexts, queryTexts []string
+	// commaLists are parts of the query that are escaped already.
+	var commaLists []string
 	for _, p := range o.parameters {
 		raw, given := args.Get(p.argument)
 		if !given {
@@ -44,25 +46,36 @@ func (o *operation) request(ctx context.Context, args httpcall.Arguments) (*http
 		switch p.in {
 		case "path":
 			text, err = p.inPath(v)
-			path = strings.ReplaceAll(path, "{"+p.name+"}", text)
-			for name := range o.query {
-				for i := range query[name] {
-					query[name][i] = strings.ReplaceAll(query[name][i], "{"+p.name+"}", v.text)
-				}
-			}
+			pathTexts = append(pathTexts, "{"+p.name+"}", text)
+			queryTexts = append(queryTexts, "{"+p.name+"}", v.text)
 		case "header":
 			text, err = p.inHeader(v)
 			header.Set(p.name, text)
 		case "cookie":
 			addTo(cookies, p.name, p.style, p.explode, v)
 		default:
+			if v.kind != scalar && p.style == "form" && !p.explode {
+				// The commas between the items stay, and those of the items are escaped.
+				text, err = v.joined(",", ",", func(item string) (string, error) { return url.QueryEscape(item), nil })
+				commaLists = append(commaLists, url.QueryEscape(p.name)+"="+text)
+				break
+			}
 			addTo(query, p.name, p.style, p.explode, v)
 		}
 		if err != nil {
 			return nil, nil, httpcall.BadArgument(p.argument, err.Error())
 		}
 	}
-	address, err := httpcall.Address(o.server, escapeLiterals(path))
+	// One pass replaces all of them, so that a text such as {other} stays.
+	inQuery := strings.NewReplacer(queryTexts...)
+	for name, values := range o.query {
+		fixed := make([]string, len(values))
+		for i, text := range values {
+			fixed[i] = inQuery.Replace(text)
+		}
+		query[name] = append(fixed, query[name]...)
+	}
+	address, err := httpcall.Address(o.server, escapeLiterals(strings.NewReplacer(pathTexts...).Replace(o.path)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,6 +88,7 @@ func (o *operation) request(ctx context.Context, args httpcall.Arguments) (*http
 		return nil, nil, fmt.Errorf("make the request: %w", err)
 	}
 	request.Header = header
+	request.URL.RawQuery = strings.Join(commaLists, "&")
 	if contentType != "" {
 		header.Set("Content-Type", contentType)
 	}
@@ -251,7 +265,7 @@ func partType(list string) string {
 }
 
 // authenticate adds credentials and the configured headers, and puts the query into the
-// URL.
+// URL, before the part that is there.
 func (s *Source) authenticate(ctx context.Context, o *operation, request *http.Request, query url.Values, secrets *secretref.Secrets) error {
 	for _, name := range slices.Sorted(maps.Keys(s.config.Headers)) {
 		value, err := secrets.Expand(ctx, s.config.Headers[name])
@@ -269,6 +283,6 @@ func (s *Source) authenticate(ctx context.Context, o *operation, request *http.R
 			return err
 		}
 	}
-	request.URL.RawQuery = query.Encode()
+	request.URL.RawQuery = strings.Trim(query.Encode()+"&"+request.URL.RawQuery, "&")
 	return nil
 }

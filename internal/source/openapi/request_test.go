@@ -57,9 +57,11 @@ func TestParametersAreWrittenInTheirStyle(t *testing.T) {
 	)
 	for _, test := range []struct{ name, path, parameter, arguments, want string }{
 		{"query form exploded list", "/", "name: p, in: query", array, "/?p=a&p=b+c"},
-		{"query form list", "/", "name: p, in: query, explode: false", array, "/?p=a%2Cb+c"},
+		{"query form list", "/", "name: p, in: query, explode: false", array, "/?p=a,b+c"},
 		{"query form exploded object", "/", "name: p, in: query", obj, "/?x=1&y=z%26"},
-		{"query form object", "/", "name: p, in: query, explode: false", obj, "/?p=x%2C1%2Cy%2Cz%26"},
+		{"query form object", "/", "name: p, in: query, explode: false", obj, "/?p=x,1,y,z%26"},
+		{"query form list whose items have commas", "/", "name: p, in: query, explode: false", `{"p":["Doe, Jane","&x=1"]}`, "/?p=Doe%2C+Jane,%26x%3D1"},
+		{"query form list beside the document's query", "/?action=list", "name: p, in: query, explode: false", array, "/?action=list&p=a,b+c"},
 		{"query spaceDelimited", "/", "name: p, in: query, style: spaceDelimited", array, "/?p=a+b+c"},
 		{"query pipeDelimited", "/", "name: p, in: query, style: pipeDelimited", array, "/?p=a%7Cb+c"},
 		{"query deepObject", "/", "name: p, in: query, style: deepObject", obj, "/?p%5Bx%5D=1&p%5By%5D=z%26"},
@@ -90,6 +92,19 @@ func TestParametersAreWrittenInTheirStyle(t *testing.T) {
 				t.Errorf("got %s, want %s", got.line, want)
 			}
 		})
+	}
+}
+
+func TestAnArgumentThatNamesAnotherPartOfThePathStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/{a}/x/{b}":              "/%7Bb%7D/x/two",
+		"/x?first={a}&second={b}": "/x?first=%7Bb%7D&second=two",
+	} {
+		got, err := send(t, document("get", path, parameters("{name: a, in: path}, {name: b, in: path}")), `{"a":"{b}","b":"two"}`, nil)
+		if want = "GET /v1" + want; err != nil || got.line != want {
+			t.Errorf("%s: got %s, want %s (%v)", path, got.line, want, err)
+		}
 	}
 }
 
