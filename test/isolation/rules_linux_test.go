@@ -119,7 +119,10 @@ func newWorkspace(t *testing.T, guest, place string, rules ...string) *workspace
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { a.r.Close() })
+	t.Cleanup(func() {
+		a.r.Close()
+		a.r = nil // the test of all parallel subtests keeps their cleanups in memory, and so all rooms
+	})
 	return a
 }
 
