@@ -169,7 +169,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 		if j.Program.Attached { // a sandbox that waits has other folders
 			r, err = e.startReady(ctx, spec)
 		} else {
-			r, waited, err = e.takeOrStart(ctx, spec, j.StartAhead)
+			r, waited, err = e.takeOrStart(ctx, spec, j.Program.Language, j.StartAhead)
 		}
 		if over := engine.Stopped(ctx); err != nil && over != nil {
 			return nil, over // the driver's error is only a consequence
@@ -271,9 +271,9 @@ func (e *Engine) prepare(p *bridge.Program) (*js.Program, *bridge.Failure) {
 	return ready, nil
 }
 
-// takeOrStart returns a sandbox for a program: one that has waited in a pool, or else a new one.
-// If again is set, programs of this kind have their own pool.
-func (e *Engine) takeOrStart(ctx context.Context, spec sandbox.Spec, again bool) (r *ready, waited bool, err error) {
+// takeOrStart returns a sandbox for a program in a language: one that has waited in a pool, or
+// else a new one. If again is set, programs of this kind have their own pool.
+func (e *Engine) takeOrStart(ctx context.Context, spec sandbox.Spec, language string, again bool) (r *ready, waited bool, err error) {
 	p := e.pools.forProfile(spec.Profile)
 	if p != nil && again {
 		p = e.pools.forKind(spec, p.warm, e.startAhead)
@@ -282,7 +282,7 @@ func (e *Engine) takeOrStart(ctx context.Context, spec sandbox.Spec, again bool)
 		r, err = e.startReady(ctx, spec)
 		return r, false, err
 	}
-	if r = p.take(spec); r != nil {
+	if r = p.take(spec, language); r != nil {
 		return r, true, nil
 	}
 	if r, err = e.startReady(ctx, spec); err == nil {

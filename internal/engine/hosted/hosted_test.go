@@ -52,9 +52,12 @@ func inProcessSandbox(t *testing.T) enginetest.Options {
 		t.Skip("the process sandbox is Linux's")
 	}
 	self := selfWith(t, "/usr/bin/python3", "/usr/bin/node")
+	cache := t.TempDir() // a room has one, too
 	return enginetest.Options{
 		New: func(*testing.T) engine.Engine {
-			e := hosted.NewWarm(process.New(self, []string{guest.MainArg}), hosted.Warm{Size: 1})
+			d := process.New(self, []string{guest.MainArg})
+			d.Cache = cache
+			e := hosted.NewWarm(d, hosted.Warm{Size: 1})
 			e.Warm(sandbox.Spec{Guest: self, Args: []string{guest.MainArg}})
 			return e
 		},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -75,8 +76,10 @@ type pool struct {
 	waiting []*idleSandbox // the oldest first
 	queue   []sandbox.Spec
 	delayed time.Time // when the next start may begin, while a sandbox waits
-	failed  int       // starts in a row
-	stats   Stats
+	// language is that of the last program, if the sandboxes prepare an interpreter for it.
+	language string
+	failed   int // starts in a row
+	stats    Stats
 }
 
 // newPool returns a pool and starts to fill it in the background.
@@ -100,11 +103,15 @@ func kindKey(s sandbox.Spec) (string, sandbox.Spec) {
 	return fmt.Sprintf("%#v", s), s
 }
 
-// take returns a ready sandbox and queues a replacement of its kind, or returns nil.
-func (p *pool) take(s sandbox.Spec) *ready {
+// take returns a ready sandbox for a program in a language and queues a replacement of its kind,
+// or returns nil.
+func (p *pool) take(s sandbox.Spec, language string) *ready {
 	wanted, _ := kindKey(s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if language == "python" || language == "javascript" {
+		p.language = language
+	}
 	for _, w := range p.waiting {
 		if w.kind == wanted && !w.ended() {
 			p.unlist(w)
@@ -166,9 +173,22 @@ func (p *pool) fill() {
 		case <-p.ctx.Done():
 			return
 		}
-		r, err := p.start(p.ctx, spec)
+		r, err := p.start(p.ctx, p.prepared(spec))
 		p.recordStart(spec, r, err)
 	}
+}
+
+// prepared returns the spec of a sandbox whose guest prepares the interpreter that the last
+// program needed. Python's takes several times as long as most programs, and would be ended
+// unused if programs are in JavaScript.
+func (p *pool) prepared(s sandbox.Spec) sandbox.Spec {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// The specs of a lazy pool name the language of its programs, and Python is the default.
+	if !p.lazy && p.language == "javascript" {
+		s.Env = append(slices.Clone(s.Env), guest.AheadLanguageEnv+"="+p.language)
+	}
+	return s
 }
 
 // Pauses after failed starts. Each is twice as long as the one before.
@@ -247,6 +267,9 @@ func (p *pool) replace(w *idleSandbox, failure error) {
 		p.recordFailure(failure)
 	}
 	p.drop(w)
+	if failure == nil {
+		p.language = "" // an unused pool prepares what most programs need
+	}
 	if !p.lazy || failure != nil {
 		p.enqueue(p.base)
 	}

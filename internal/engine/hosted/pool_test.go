@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/sandbox"
@@ -101,6 +103,7 @@ type tame struct {
 	mu        sync.Mutex
 	fail      int // number of starts that fail
 	starts    []time.Time
+	languages []string // for which each guest prepares an interpreter; empty means the default
 	sandboxes []*inside
 }
 
@@ -230,10 +233,17 @@ type leaving struct {
 	wrap func(*inside) sandbox.Sandbox
 }
 
-func (d *leaving) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
+func (d *leaving) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.starts = append(d.starts, time.Now())
+	language := ""
+	for _, entry := range s.Env {
+		if value, ok := strings.CutPrefix(entry, guest.AheadLanguageEnv+"="); ok {
+			language = value
+		}
+	}
+	d.languages = append(d.languages, language)
 	ours, theirs := net.Pipe()
 	b := &inside{stream: ours, guest: theirs}
 	d.sandboxes = append(d.sandboxes, b)
@@ -323,6 +333,32 @@ func TestAReplacementStartsAfterAPauseUnlessNoSandboxWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		if diff := cmp.Diff([]float64{0, 0, 0, 0.025, 1.025}, d.since()); diff != "" {
 			t.Errorf("the starts differ (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAWaitingGuestPreparesTheInterpreterThatTheLastProgramNeeded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &leaving{}
+		e := hosted.NewWarm(d, hosted.Warm{Size: 1, MaxAge: time.Minute})
+		defer e.Close()
+		spec := sandbox.Spec{Profile: sandbox.Standard, Guest: os.Args[0], BestEffort: true}
+		e.Warm(spec)
+		for _, language := range []string{"javascript", "typescript", "shell", "python", "shell", "javascript"} {
+			synctest.Wait()
+			if _, err := e.Run(t.Context(), engine.Job{Run: "r", Sandbox: spec, Program: bridge.Program{Language: language, Source: "42"}}, nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute) // the last one becomes too old
+		want := []string{"", "javascript", "javascript", "javascript", "", "", "javascript", ""}
+		if diff := cmp.Diff(want, d.languages); diff != "" {
+			t.Errorf("the prepared languages differ (-want +got):\n%s", diff)
+		}
+		if s := e.Stats()[0]; s.Taken != 6 || s.Drained != 0 {
+			t.Errorf("the waiting sandboxes are of one kind: %+v", s)
 		}
 	})
 }
