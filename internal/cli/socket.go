@@ -33,11 +33,13 @@ import (
 // of the client are those of the command; its input and output travel as frames.
 
 // frame kinds. The first frame of a client is hello; the server answers it with accept or
-// refuse.
+// refuse. After accept, the client begins the command, unless it no longer waits: then it runs the
+// command itself.
 const (
 	frameHello  = 'h'
 	frameAccept = 'a'
 	frameRefuse = 'r'
+	frameBegin  = 'b'
 	frameOut    = 'o'
 	frameErr    = 'e'
 	frameWant   = 'w' // the command wants more input
@@ -53,7 +55,7 @@ const (
 	// outFrame and inFrame are the largest parts of output and input.
 	outFrame = 64 << 10
 	inFrame  = 32 << 10
-	// helloTime limits the first frame.
+	// helloTime limits each of the frames before the command.
 	helloTime = 5 * time.Second
 	// maxCommands is the maximum number of commands at once. Others run in their own process.
 	maxCommands = 64
@@ -257,7 +259,6 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 	if err != nil || kind != frameHello || json.Unmarshal(data, &h) != nil {
 		return
 	}
-	_ = conn.SetReadDeadline(time.Time{})
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -272,6 +273,11 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 	if f.write(frameAccept, nil) != nil {
 		return
 	}
+	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
+	if kind, _, err := f.read(); err != nil || kind != frameBegin {
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in := &remoteInput{frames: f, parts: make(chan []byte), gone: ctx.Done(), remoteTerminal: remoteTerminal{h.In, 0}}
@@ -465,6 +471,9 @@ func (a *cli) runInServer(ctx context.Context, command string, args []string) (d
 		return false, nil
 	}
 	_ = conn.SetReadDeadline(time.Time{})
+	if f.write(frameBegin, nil) != nil {
+		return false, nil // the server has given up the client, and has not begun
+	}
 	if broken != nil {
 		a.sayBrokenConfig(broken)
 	}

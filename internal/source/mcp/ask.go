@@ -265,9 +265,24 @@ const gatherTime = 10 * time.Millisecond
 // questions is a group of questions that are asked together.
 type questions struct {
 	all     map[string]source.Question
+	cancel  context.CancelFunc // ends the asking; set when it begins
 	done    chan struct{}
 	answers map[string]json.RawMessage
 	err     error
+}
+
+// close returns when the questions of a call that has ended are no longer asked. The server may
+// have withdrawn all of them; then they end by themselves, with its reason.
+func (qs *questions) close(ctx context.Context) {
+	for _, q := range qs.all {
+		if q.Until == nil || q.Until.Err() == nil {
+			qs.cancel()
+		}
+	}
+	select {
+	case <-qs.done:
+	case <-ctx.Done():
+	}
 }
 
 // gather asks a question together with those that arrive at the same time, and
@@ -284,8 +299,17 @@ func (c *call) gather(ctx context.Context, q source.Question) (json.RawMessage, 
 			defer close(qs.done)
 			c.mu.Lock()
 			c.gathering = nil
+			if c.ended {
+				qs.err = errors.New("the call has ended")
+				c.mu.Unlock()
+				return
+			}
+			ctx, cancel := context.WithCancel(c.ctx)
+			defer cancel()
+			qs.cancel = cancel
+			c.asked = append(c.asked, qs)
 			c.mu.Unlock()
-			qs.answers, qs.err = c.askCaller(c.ctx, qs.all)
+			qs.answers, qs.err = c.askCaller(ctx, qs.all)
 		})
 	}
 	qs.all[key] = q

@@ -3,9 +3,11 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/toolroom/toolroom/source"
 )
@@ -48,6 +50,59 @@ func TestQuestionsOfOneMomentArePutInOneRound(t *testing.T) {
 			t.Errorf("the rounds had %v questions", l.rounds)
 		}
 	})
+}
+
+// patient is a caller that answers no question. A question ends if it is withdrawn, or with the
+// call.
+type patient struct {
+	source.NoAsker
+	asked chan struct{} // receives a value for each round
+	ends  []string      // how the questions ended
+}
+
+func (p *patient) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
+	p.asked <- struct{}{}
+	for _, q := range questions {
+		select {
+		case <-q.Withdrawn():
+			time.Sleep(time.Second) // the caller hears of it late
+			p.ends = append(p.ends, "withdrawn")
+		case <-ctx.Done():
+			time.Sleep(time.Second)
+			p.ends = append(p.ends, "cancelled")
+			return nil, ctx.Err()
+		}
+	}
+	return nil, nil
+}
+
+// The caller must not get the result of a call while it believes that a question of it is open.
+func TestACallEndsAfterItsQuestions(t *testing.T) {
+	t.Parallel()
+	for want, withdraw := range map[string]bool{"withdrawn": true, "cancelled": false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &patient{asked: make(chan struct{}, 2)}
+			c := &call{ctx: t.Context(), currentAsker: p}
+			until, end := context.WithCancel(t.Context())
+			defer end()
+			ask := func() { _, _ = c.gather(until, source.Question{Method: source.MethodElicit, Until: until}) }
+			go ask()
+			<-p.asked
+			if withdraw {
+				end()
+			}
+			go ask() // at the end of the call
+			synctest.Wait()
+			c.finish()
+			if !slices.Equal(p.ends, []string{want}) {
+				t.Errorf("the questions of a call that has ended: %v, want %s", p.ends, want)
+			}
+			time.Sleep(time.Minute)
+			if len(p.asked) > 0 {
+				t.Error("a call that has ended asks a question")
+			}
+		})
+	}
 }
 
 func TestAllMetadataGoesOnButWhatIsBetweenNeighbours(t *testing.T) {

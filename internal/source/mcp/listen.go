@@ -31,7 +31,8 @@ type call struct {
 	events        chan queuedEvent // nil until the first event
 	delivered     chan struct{}    // closed when all events have been passed on
 	ended         bool
-	gathering     *questions // to which further questions are added for gatherTime
+	gathering     *questions   // to which further questions are added for gatherTime
+	asked         []*questions // those that the caller has been asked
 }
 
 // queuedEvent is an event for the caller, or a mark: a channel that is closed when all events
@@ -97,13 +98,17 @@ func (c *call) askCaller(ctx context.Context, questions map[string]source.Questi
 	}
 }
 
-// finish ends the call and returns when all events have been passed on, or when the call's context
-// ends.
+// finish ends the call and returns when its questions are no longer open and all events have been
+// passed on, or when the call's context ends. The result of the call must not overtake the
+// withdrawal of a question.
 func (c *call) finish() {
 	c.mu.Lock()
 	c.ended = true
-	events, told := c.events, c.delivered
+	events, told, asked := c.events, c.delivered, c.asked
 	c.mu.Unlock()
+	for _, qs := range asked {
+		qs.close(c.ctx)
+	}
 	if events != nil {
 		close(events)
 		select {
