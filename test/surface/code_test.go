@@ -84,15 +84,20 @@ func codeHandlers() []handler {
 	return handlers
 }
 
-var buildModule = sync.OnceValues(enginetest.BuildModule)
+// moduleOnce holds the programs of enginetest for WebAssembly. Compressing them takes a quarter
+// of a second.
+var moduleOnce = sync.OnceValues(func() ([]byte, error) {
+	module, err := enginetest.BuildModule()
+	if err != nil {
+		return nil, err
+	}
+	return app.PackModule(module)
+})
 
 // packedModule returns the programs of enginetest for WebAssembly.
 func packedModule(t *testing.T) []byte {
 	t.Helper()
-	module, err := buildModule()
-	if err == nil {
-		module, err = app.PackModule(module)
-	}
+	module, err := moduleOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
