@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,7 +111,8 @@ type run struct {
 	watch    *watchdog // of the server, or nil
 
 	mu      sync.Mutex
-	child   *bridge.Wire // an interpreter that speaks the bridge protocol itself
+	child   *bridge.Wire   // an interpreter that speaks the bridge protocol itself and has been sent the program
+	early   []bridge.Frame // those for an interpreter that has not been sent the program
 	next    uint64
 	waiting map[uint64]chan<- bridge.Frame // unanswered requests of commands
 }
@@ -132,6 +134,9 @@ func (r *run) listen() error {
 		r.mu.Lock()
 		child, answer := r.child, r.waiting[f.ID]
 		delete(r.waiting, f.ID)
+		if child == nil && r.interpreted() && f.Kind != bridge.In {
+			r.early = append(r.early, f)
+		}
 		r.mu.Unlock()
 		switch {
 		case f.Kind == bridge.In:
@@ -176,16 +181,21 @@ func (r *run) request(ctx context.Context, kind bridge.Kind, body bridge.Map) (b
 
 func (r *run) execute(ctx context.Context) error {
 	ahead := r.takePrepared()
-	switch r.program.Language {
-	case "python", "javascript", "wasm":
+	switch {
+	case r.interpreted():
 		return r.interpret(ctx, ahead)
-	case "shell", "command":
+	case r.program.Language == "shell", r.program.Language == "command":
 		return r.runCommand(ctx)
 	}
 	return r.fail(&bridge.Failure{
 		Kind:    bridge.FailUnsupported,
 		Message: fmt.Sprintf("the guest runs python, javascript, wasm, shell and commands, not %q", r.program.Language),
 	}, 0)
+}
+
+// interpreted reports whether the program runs in an interpreter that speaks the bridge protocol.
+func (r *run) interpreted() bool {
+	return slices.Contains([]string{"python", "javascript", "wasm"}, r.program.Language)
 }
 
 func (r *run) fail(f *bridge.Failure, exit int) error {

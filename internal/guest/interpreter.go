@@ -177,28 +177,45 @@ func (r *run) interpret(ctx context.Context, i *interpreterProcess) (err error) 
 	}
 	defer i.stream.Close()
 	child := bridge.NewWire(i.stream)
-	r.mu.Lock()
-	r.child = child
-	r.mu.Unlock()
 	wrote := make(chan error, 1)
-	go func() { wrote <- child.Write(r.start) }() // a child that does not read must not block this goroutine
+	go func() { wrote <- r.sendProgram(child) }() // a child that does not read must not block this goroutine
 	sent, err := r.relay(child)
 	i.stream.Close()
 	state := i.wait()
 	if err == nil {
 		return nil
 	}
-	if waited && sent == 0 && ctx.Err() == nil && notRead(err, wrote) {
+	if unsent := <-wrote; waited && sent == 0 && ctx.Err() == nil && notRead(err, unsent) {
+		r.mu.Lock()
+		r.child = nil
+		r.mu.Unlock()
 		return r.interpret(ctx, nil)
 	}
 	return r.fail(r.crashFailure(ctx, i.path, state), state.ExitCode())
 }
 
+// sendProgram sends the program to an interpreter, and then the frames for it that have come
+// meanwhile: a cancel must not precede its program.
+func (r *run) sendProgram(child *bridge.Wire) error {
+	if err := child.Write(r.start); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.child = child
+	for _, f := range r.early {
+		_ = child.Write(f) // as in listen
+	}
+	r.early = nil
+	return nil
+}
+
 // notRead reports whether a child whose stream ended with an error had not read all that was
-// written to it, so that nothing of the program has run.
-func notRead(err error, wrote <-chan error) bool {
+// written to it, so that nothing of the program has run. Unsent is the error of writing the
+// program.
+func notRead(err, unsent error) bool {
 	// The kernel reports a reset if the other end is closed while data waits there.
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) && <-wrote != nil
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) && unsent != nil
 }
 
 // relay forwards the child's frames to the server, including the one that ends the run. It

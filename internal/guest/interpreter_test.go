@@ -89,6 +89,51 @@ func TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced(t *testing.T) {
 	}
 }
 
+// A program may be cancelled before its interpreter has started. An interpreter ignores a cancel
+// that precedes its program.
+func TestAnInterpreterGetsItsProgramBeforeItsCancellation(t *testing.T) {
+	t.Parallel()
+	ours, theirs := connected(t)
+	server, guest := connected(t)
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	r := &run{server: bridge.NewWire(guest), work: t.TempDir(), program: bridge.Program{Language: "python"}, prepared: make(chan struct{})}
+	close(r.prepared)
+	r.start = bridge.Frame{Kind: bridge.Start, Token: []byte("token"), Body: bridge.Map{{Key: "source", Value: "6 * 7"}}}
+	listening := make(chan error, 1)
+	go func() { listening <- r.listen() }()
+	to := bridge.NewWire(server)
+	// The second frame has been read once the third fits into the stream.
+	for _, f := range []bridge.Frame{{Kind: bridge.Cancel, Token: []byte("token")}, {Kind: bridge.Alive}, {Kind: bridge.Alive, Body: bridge.Map{{Key: "x", Value: make([]byte, 4<<20)}}}} {
+		if err := to.Write(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- r.interpret(t.Context(), &interpreterProcess{path: "python3", stream: ours, kill: func() error { return nil }, wait: func() *os.ProcessState { return ended.ProcessState }})
+	}()
+	_ = theirs.SetDeadline(time.Now().Add(time.Minute))
+	child := bridge.NewWire(theirs)
+	for _, want := range []bridge.Kind{bridge.Start, bridge.Cancel} {
+		if f, _, err := child.Read(); err != nil || f.Kind != want {
+			t.Fatalf("the interpreter gets %s, %v; want %s", f.Kind, err, want)
+		}
+	}
+	if err := child.Write(bridge.Frame{Kind: bridge.Failed, Token: []byte("token")}); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	server.Close()
+	if err := <-listening; err != nil {
+		t.Error(err)
+	}
+}
+
 // A program ends when its first process has, though another holds its input and reads nothing.
 func TestAProgramEndsThoughALeftoverHoldsItsInput(t *testing.T) {
 	t.Parallel()
