@@ -136,3 +136,14 @@ func embeddedIPv4(addr netip.Addr) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 }
+
+// carriedBlock returns the block of IPv4 addresses that a block such as ::10.0.0.0/104 stands for,
+// or the zero Prefix. Blocks of NAT64 and 6to4 stand for the addresses of that translator only.
+func carriedBlock(block netip.Prefix) netip.Prefix {
+	const before = 96 // bits before the IPv4 address
+	if !compatible.Contains(block.Addr()) || block.Bits() <= before {
+		return netip.Prefix{}
+	}
+	carried, _ := embeddedIPv4(block.Addr())
+	return netip.PrefixFrom(carried, block.Bits()-before)
+}

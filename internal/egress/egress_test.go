@@ -311,6 +311,26 @@ func TestADeniedAddressIsDeniedWithinIPv6(t *testing.T) {
 	}
 }
 
+// A block may be written in the form in which IPv6 contains IPv4.
+func TestABlockOfIPv4WithinIPv6IsDeniedInAllForms(t *testing.T) {
+	t.Parallel()
+	resolver, _ := dnstest.Serve(t, map[string][]string{
+		"plain.example": {"10.1.2.3"}, "nat.example": {"64:ff9b::a01:203"}, "six.example": {"2002:a01:203::1"}, "other.example": {"11.1.2.3"},
+	})
+	g := guard(t, egress.Policy{Allow: []string{"private", "reserved"}, Deny: []string{"::10.0.0.0/104"}, Resolver: resolver})
+	for name, denied := range map[string]bool{"plain.example": true, "nat.example": true, "six.example": true, "other.example": false} {
+		if err := g.CheckURL(t.Context(), "http://"+name+"/"); (toolroom.CodeOf(err) == toolroom.CodeDenied) != denied {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, entry := range []string{"::/0", "::/96", "64:ff9b::b00:0/104", "2002::/16", "::1/128"} {
+		g := guard(t, egress.Policy{Deny: []string{entry}, Resolver: resolver})
+		if err := g.CheckURL(t.Context(), "http://other.example/"); err != nil {
+			t.Errorf("deny %s: %v", entry, err)
+		}
+	}
+}
+
 func TestANameNeverCoversTheMetadataService(t *testing.T) {
 	t.Parallel()
 	resolver, _ := dnstest.Serve(t, map[string][]string{"own.example": {"169.254.169.254"}})

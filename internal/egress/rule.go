@@ -14,9 +14,12 @@ type rule struct {
 	text   string
 	class  Class
 	prefix netip.Prefix
-	name   string
-	below  bool // *.name
-	port   uint16
+	// carried is the block of IPv4 addresses that prefix stands for, if it is one such as
+	// ::10.0.0.0/104.
+	carried netip.Prefix
+	name    string
+	below   bool // *.name
+	port    uint16
 }
 
 // parseRule parses an entry such as loopback, 10.0.0.0/8, 10.1.2.3:80, [::1]:80,
@@ -36,6 +39,7 @@ func parseRule(text string) (rule, error) {
 			return r, fmt.Errorf("%q is an IPv6 form of a block of IPv4 addresses: write it like 10.0.0.0/8", text)
 		}
 		r.prefix = prefix.Masked()
+		r.carried = carriedBlock(r.prefix)
 		return r, nil
 	}
 	host := text
@@ -80,14 +84,14 @@ func (r rule) matches(t target) bool {
 
 // refuses reports whether the rule, an entry of Policy.Deny, applies to a target. An entry for
 // an IPv4 address also applies to IPv6 addresses that contain it: a translator of the network,
-// such as NAT64, delivers there.
+// such as NAT64, delivers there. An entry such as ::10.0.0.0/104 applies like 10.0.0.0/8.
 func (r rule) refuses(t target) bool {
-	if r.matches(t) {
+	if r.matches(t) || r.carried.Contains(t.addr.Unmap()) {
 		return true
 	}
 	carried, ok := embeddedIPv4(t.addr)
 	t.addr = carried
-	return ok && r.matches(t)
+	return ok && (r.matches(t) || r.carried.Contains(t.addr))
 }
 
 // CheckRules returns an error that names the first entry of [Policy.Allow] or [Policy.Deny]
