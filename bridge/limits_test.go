@@ -215,3 +215,28 @@ func TestProgressThatIsNoNumberIsZero(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestAGuestCannotClaimMoreTimeThanThereWas(t *testing.T) {
+	t.Parallel()
+	for claimed, possible := range map[int64]bool{-5: false, 0: true, 9_300_000_000_000: false} {
+		host, guest := pair(t)
+		go func() {
+			w := bridge.NewWire(guest)
+			_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
+			start, _, _ := w.Read()
+			usage := bridge.Map{{Key: "cpu", Value: claimed}, {Key: "memory", Value: claimed}}
+			_ = w.Write(bridge.Frame{Kind: bridge.Done, Token: start.Token, Body: bridge.Map{{Key: "usage", Value: usage}}})
+		}()
+		c, err := bridge.Accept(t.Context(), host, bridge.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.Run(t.Context(), bridge.Program{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.CPU < 0 || out.CPU > time.Hour.Milliseconds() || out.Memory < 0 || possible && out.CPU != claimed {
+			t.Errorf("%d ms are claimed: %d ms, %d bytes", claimed, out.CPU, out.Memory)
+		}
+	}
+}

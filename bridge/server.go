@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -343,6 +344,7 @@ type run struct {
 	slots   chan struct{}   // requests answered at once
 	dialer  Dialer          // nil if the program may not connect
 	started chan struct{}   // closed when the program has been sent
+	began   time.Time
 	lines   *Lines
 
 	answering sync.WaitGroup
@@ -360,6 +362,7 @@ func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
 		return nil, cmp.Or(context.Cause(ctx), fmt.Errorf("%w: %w", ErrNotBegun, err))
 	}
 	close(r.started)
+	r.began = time.Now()
 	for {
 		in, err := r.conn.next()
 		if r.received == 0 && !r.conn.alive && closedUnread(err) {
@@ -488,8 +491,15 @@ func (r *run) outcome(v Value, failure *Failure, body Map) *Outcome {
 	usage, _ := body.Get("usage").(Map)
 	return &Outcome{
 		Value: v, Failure: failure, State: bytesAt(body, "state"), Exit: int(body.Int("exit")),
-		CPU: usage.Int("cpu"), Memory: usage.Int("memory"), Calls: r.asked, Received: r.received,
+		CPU: r.claimedCPU(usage), Memory: max(usage.Int("memory"), 0), Calls: r.asked, Received: r.received,
 	}
+}
+
+// claimedCPU returns the CPU time that the guest says it has used, in milliseconds, but no more
+// than it can have used. A hostile guest may say anything, and receipts record it.
+func (r *run) claimedCPU(usage Map) int64 {
+	most := time.Since(r.began).Milliseconds()*int64(runtime.NumCPU()) + 1
+	return min(max(usage.Int("cpu"), 0), most)
 }
 
 // OverLimit returns the error of a run that was ended because it exceeded the
