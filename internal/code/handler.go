@@ -2,6 +2,7 @@ package code
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -273,7 +274,7 @@ func (h *handler) Put(ctx context.Context, name, mediaType string, data []byte) 
 const maxPart = 4 << 20
 
 func (h *handler) Get(ctx context.Context, handle string, offset, length int64) ([]byte, bridge.Handle, error) {
-	if err := h.checkToken(ctx); err != nil {
+	if err := cmp.Or(h.checkToken(ctx), h.o.Runner.CheckToken(ctx, h.request.Identity)); err != nil {
 		return nil, bridge.Handle{}, err
 	}
 	f, a, err := h.o.Artifacts.Open(ctx, identity.Owner(h.request.Identity), strings.TrimPrefix(handle, "toolroom://artifacts/"))

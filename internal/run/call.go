@@ -113,7 +113,14 @@ func (c *call) stages(at *progress) (err error) {
 		return c.refusal
 	}
 	if err = at.resolved.validateInput(); err != nil {
-		return err
+		if at.resolved.mayBeAllowed() {
+			return err
+		}
+		// Who may not call the tool at all learns that, and not what its arguments are.
+		at.phase = toolroom.PhasePolicy
+		var denial error
+		at.decided, denial = at.resolved.decide()
+		return cmp.Or(denial, err)
 	}
 	at.phase = toolroom.PhasePolicy
 	if at.decided, err = at.resolved.decide(); err != nil {

@@ -44,14 +44,15 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.S
 
 // checkSteps returns the first step whose call cannot succeed, and why. It skips the first
 // step, whose call finds its own mistakes, and steps that may be skipped or may fail.
-// Arguments that depend on earlier steps are not known yet, so they are not checked.
+// Arguments that depend on earlier steps are not known yet, so they are not checked; those of tools
+// that the caller may not call at all are not either, because the error would describe them.
 func (r *Runner) checkSteps(ctx context.Context, as toolroom.Call, steps []toolroom.Step) (int, error) {
 	for i, step := range steps {
 		if i == 0 || step.If != "" || step.ContinueOnError {
 			continue
 		}
 		found, err := r.begin(ctx, callOfStep(as, step)).resolve()
-		if err == nil && !step.UsePrevious && len(step.Map) == 0 {
+		if err == nil && !step.UsePrevious && len(step.Map) == 0 && found.mayBeAllowed() {
 			err = found.validateInput()
 		}
 		if err != nil {

@@ -40,6 +40,11 @@ func (c *resolvedCall) decide() (*decidedCall, error) {
 	}
 }
 
+// mayBeAllowed reports whether policy allows the caller some calls of the tool.
+func (c *resolvedCall) mayBeAllowed() bool {
+	return c.runner.Allowed(c.request.Identity, c.entry)
+}
+
 // CheckToken returns an error if the caller has a token (see [toolroom.Identity]) that was
 // revoked or has expired.
 func (r *Runner) CheckToken(ctx context.Context, who toolroom.Identity) error {

@@ -32,6 +32,37 @@ func TestAToolThatIsNotIsolatedEnoughDoesNotRun(t *testing.T) {
 	}
 }
 
+// The names and types of arguments are not for callers who may not call the tool at all.
+func TestACallerWhoIsDeniedDoesNotLearnTheArguments(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *run.Options) {
+		o.Policy = deciderFunc(func(r policy.Request) policy.Decision {
+			if r.Who.Subject == "ann" {
+				return policy.Decision{Effect: toolroom.VerdictAllow, Rule: "r"}
+			}
+			return policy.Decision{Effect: toolroom.VerdictDeny, Rule: "r"}
+		})
+	})
+	hidden := tool("a:b")
+	hidden.InputSchema = []byte(`{"type":"object","properties":{"payroll":{"type":"integer"}},"required":["payroll"],"additionalProperties":false}`)
+	b.add(hidden, value(`1`))
+	for _, arguments := range []string{"", `{"payroll":1}`, `{"payroll":"x"}`, `{"other":1}`, `[]`, `{`} {
+		r := b.Run(t.Context(), toolroom.Call{Tool: "a:b", Arguments: []byte(arguments), Identity: toolroom.Identity{Subject: "bob"}})
+		if r.Status != toolroom.StatusDenied || r.Error.Phase != toolroom.PhasePolicy || r.Error.Message != "bob may not call a:b: r" || r.Error.Hint != "" {
+			t.Errorf("with %q: %s, %+v", arguments, r.Status, r.Error)
+		}
+	}
+	steps := []toolroom.Step{{Tool: "a:b", Arguments: []byte(`{"payroll":1}`), ContinueOnError: true}, {Tool: "a:b", Arguments: []byte(`{}`)}}
+	out := b.Chain(t.Context(), toolroom.Call{Identity: toolroom.Identity{Subject: "bob"}}, steps)
+	if out.Error == nil || out.Error.Code != toolroom.CodeDenied || strings.Contains(out.Error.Message, "payroll") {
+		t.Errorf("in a chain: %+v", out.Error)
+	}
+	r := b.Run(t.Context(), toolroom.Call{Tool: "a:b", Identity: toolroom.Identity{Subject: "ann"}})
+	if r.Error == nil || r.Error.Code != toolroom.CodeInvalidArguments || !strings.Contains(r.Error.Message, "payroll") {
+		t.Errorf("who may call it is told %+v", r.Error)
+	}
+}
+
 func TestAHookThatLogsWritesALine(t *testing.T) {
 	t.Parallel()
 	var lines bytes.Buffer

@@ -54,6 +54,7 @@ func (s *Server) prepare(ctx context.Context, r *mcp.ServerRequest) {
 		return
 	}
 	who := s.o.Identity(ctx)
+	t.who = who
 	ctx = s.withoutHidden(ctx, who)
 	t.pending = &toolroom.Call{Tool: target, Identity: who, Environment: s.environment(ctx)}
 	if s.o.Scopes.Lacking != nil || r.Header.Get("Mcp-Protocol-Version") >= firstModern {
@@ -83,14 +84,15 @@ func (s *Server) withoutHidden(ctx context.Context, who toolroom.Identity) conte
 }
 
 // headerParams returns the arguments that the headers of a call must repeat. It returns none
-// if an annotation in the schema is wrong, because clients ignore such a tool.
+// if an annotation in the schema is wrong, because clients ignore such a tool, and none to a
+// caller that may not call the tool, because they describe it: the call is denied.
 func (s *Server) headerParams(r *mcp.ServerRequest) []mcp.HeaderParam {
 	t, ok := r.Value.(*calledTool)
 	if !ok || t.entry == nil || t.name == callTool || t.name == executeCode {
 		return nil
 	}
 	params, err := mcp.HeaderParams(t.entry.Tool.InputSchema)
-	if err != nil {
+	if err != nil || len(params) > 0 && !s.allowed(t.who, t.entry) {
 		return nil
 	}
 	return params

@@ -42,7 +42,8 @@ type request struct {
 
 // calledTool is the tool that a request calls.
 type calledTool struct {
-	name    string         // as the client wrote it
+	name    string // as the client wrote it
+	who     toolroom.Identity
 	entry   *catalog.Entry // nil for a tool of this server, and for one that was not found
 	pending *toolroom.Call // names the tool until it has been looked up; nil for a tool of this server
 }
