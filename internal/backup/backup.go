@@ -11,6 +11,7 @@ package backup
 
 import (
 	"archive/tar"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -134,7 +135,8 @@ func Write(ctx context.Context, file string, from Source, force bool) (_ Manifes
 	zip := gzip.NewWriter(out)
 	w := &writer{ctx: ctx, tar: tar.NewWriter(zip)}
 	err = w.write(from, m, named, filepath.Join(temp, storeFile))
-	if err = errors.Join(err, w.tar.Close(), zip.Close(), out.Sync(), out.Close()); err != nil {
+	closed := errors.Join(w.tar.Close(), zip.Close(), out.Sync(), out.Close()) // repeats the failure of a write
+	if err = cmp.Or(err, closed); err != nil {
 		return Manifest{}, fmt.Errorf("write the backup: %w", err)
 	}
 	return m, os.Rename(out.Name(), file)
@@ -273,10 +275,11 @@ func (w *writer) copyFile(p, name string) error {
 	if err := w.tar.WriteHeader(headerOf(name, size, info)); err != nil {
 		return err
 	}
-	if _, err := io.CopyN(w.tar, f, size); err != nil {
+	_, err = io.CopyN(w.tar, f, size)
+	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s changed while it was read: %w", p, err)
 	}
-	return nil
+	return err
 }
 
 func (w *writer) writeFile(name string, data []byte, info fs.FileInfo) error {
