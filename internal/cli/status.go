@@ -63,7 +63,8 @@ func (a *cli) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show what is running and what needs your attention",
 		Long: `Show in one line whether a server is running, its sources and tools, and what needs your
-attention: approvals, sources that are down, and tool definitions to review.`,
+attention: approvals, sources that are down, tool definitions to review, and receipts
+that cannot be stored.`,
 		Example: `  toolroom status
   toolroom status --json`,
 		Args: arguments(0, 0),
@@ -96,6 +97,9 @@ func (a *cli) status(ctx context.Context, r *app.App) (*status, error) {
 		Down: []downSource{}, Review: r.Quarantined(), NeedsYou: []need{},
 	}
 	s.Others = s.Server == nil && a.home != "" && serverRuns(a.home)
+	if err := r.Parts().Recorder.Ready(); err != nil {
+		s.NeedsYou = append(s.NeedsYou, need{"all calls are refused: " + err.Error(), "toolroom doctor"})
+	}
 	if s.Approvals > 0 {
 		s.NeedsYou = append(s.NeedsYou, need{count(s.Approvals, "approval"), "toolroom approve"})
 	}
