@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -200,7 +199,10 @@ func (a *cli) keepTrust(file string) config.EditHook {
 			}
 		}
 		found, err := consent.Inspect(file, after)
-		return cmp.Or(err, store.Trust(found))
+		if err != nil {
+			return err
+		}
+		return store.Trust(found)
 	}
 }
 
