@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -150,6 +151,8 @@ func (c *collector) addNormalized(e toolroom.Effect) {
 		if e.Target = ""; ok {
 			e.Target = amount.String()
 		}
+	case toolroom.EffectSQL: // names in the form of ReadSQL
+		e.Target = strings.ToLower(strings.TrimSpace(sqlQuotes.Replace(e.Target)))
 	}
 	c.add(e)
 	switch e.Kind {
@@ -171,6 +174,9 @@ func (c *collector) addNormalized(e toolroom.Effect) {
 		}
 	}
 }
+
+// sqlQuotes removes the quotes of names in SQL.
+var sqlQuotes = strings.NewReplacer(`"`, "", "`", "", "[", "", "]", "")
 
 // addFiles adds an effect on every file that e.Target can mean.
 func (c *collector) addFiles(e toolroom.Effect) {

@@ -106,7 +106,8 @@ func (p *EffectPattern) matches(e toolroom.Effect, real *[]string) bool {
 		table := strings.ToLower(want.Target)
 		return matchGlob(table, e.Target) || !strings.Contains(table, ".") && matchGlob(table, e.Target[strings.LastIndexByte(e.Target, '.')+1:])
 	default:
-		return matchGlob(want.Target, e.Target)
+		// Recipients and objects have no canonical form: ANN@example.com may be ann@example.com.
+		return matchGlob(foldName(want.Target), foldName(e.Target))
 	}
 }
 
