@@ -84,9 +84,13 @@ func (a *cli) printFound(found toolroom.Found) error {
 		return nil
 	}
 	for _, hit := range found.Hits {
-		head := wrap(hit.ID+"  "+oneLine(hit.Text), a.screen.textWidth())
-		text := a.screen.paint(bold, visible.Text(hit.ID)) + strings.TrimPrefix(head[0], hit.ID) + "\n"
-		for _, part := range head[1:] {
+		lines := wrap(hit.ID+"  "+oneLine(hit.Text), a.screen.textWidth())
+		first, ok := strings.CutPrefix(lines[0], hit.ID)
+		if !ok { // the id is wider than the terminal
+			first, lines = "", append(lines[:1:1], wrap(oneLine(hit.Text), a.screen.textWidth())...)
+		}
+		text := a.screen.paint(bold, visible.Text(hit.ID)) + first + "\n"
+		for _, part := range lines[1:] {
 			text += "  " + part + "\n"
 		}
 		text += "  " + visible.Text(hit.Call) + "\n"

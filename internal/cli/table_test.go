@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
@@ -50,6 +51,20 @@ func TestTablesFitTheTerminalAndLoseNothing(t *testing.T) {
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 3 || !strings.Contains(out.String(), long) {
 		t.Errorf("for a program rows are cut: %s", out.String())
+	}
+}
+
+func TestAnIDThatIsWiderThanTheTerminalIsPrintedOnce(t *testing.T) {
+	t.Parallel()
+	id := "workspace:list_" + strings.Repeat("all_", 12) + "files"
+	out := &sizedTerminal{width: 40}
+	a := &cli{Program: Program{Out: out}, screen: newScreen(strings.NewReader(""), out, &bytes.Buffer{})}
+	a.screen.out, a.screen.outTerminal = out, true
+	if err := a.printFound(toolroom.Found{Hits: []toolroom.Hit{{ID: id, Text: "List the files of a folder", Call: "toolroom call it"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := id + "\n  List the files of a folder\n  toolroom call it\n"; out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 }
 
