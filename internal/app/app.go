@@ -295,10 +295,6 @@ func (a *App) openParts(ctx context.Context) error {
 	if a.sessions, err = session.Open(filepath.Join(a.home, "sessions"), session.Options{Limits: sessionLimits(a.config.Code.Sessions)}); err != nil {
 		return err
 	}
-	needed, err := newScopes(a.config.Server)
-	if err != nil {
-		return err
-	}
 	a.receipts = &receiptLog{Receipts: a.recorder, secrets: a.redactor}
 	a.openLearner()
 	a.receipts.Watch(a.learnFrom)
@@ -311,7 +307,7 @@ func (a *App) openParts(ctx context.Context) error {
 		Approvals:  a.approvals,
 		Keys:       a.store,
 		Jobs:       a.store,
-		Limits:     runLimits(a.config.Limits),
+		Limits:     runLimits(a.config),
 		Discover:   a.discover,
 		Preview:    a.preview,
 		MustRecord: a.mustRecord,
@@ -321,7 +317,7 @@ func (a *App) openParts(ctx context.Context) error {
 		Taints:     a.store,
 		Spending:   a.spending(),
 		Tokens:     a.tokens,
-		Scopes:     needed.of,
+		Scopes:     func(t *toolroom.Tool) []string { return a.policy.current.Load().scopes.of(t) },
 		Owner:      a.owner,
 		OwnerAlive: proc.Alive,
 		Log:        a.log,
@@ -537,6 +533,7 @@ type policySwitch struct {
 type activePolicy struct {
 	policy *policy.Policy
 	grants grants
+	scopes scopes
 }
 
 // Decide applies the current policy, then the grants of the secrets that the call would

@@ -358,7 +358,8 @@ func artifactLimits(q config.Quota) artifact.Limits {
 	return artifact.Limits{Entries: q.Entries, Total: q.TotalBytes, Each: q.EntryBytes, TTL: q.TTL}
 }
 
-func runLimits(l config.Limits) run.Limits {
+func runLimits(c *config.Config) run.Limits {
+	l := c.Limits
 	return run.Limits{
 		Timeout:      l.Timeout,
 		MaxTimeout:   l.MaxTimeout,
@@ -369,7 +370,7 @@ func runLimits(l config.Limits) run.Limits {
 		Retry:        run.RetryLimits(l.Retry),
 		Breaker:      run.BreakerLimits(l.Breaker),
 		Rate:         run.RateLimits(l.Rate),
-		Cache:        run.CacheLimits(l.Cache),
+		Cache:        run.CacheLimits{Tools: l.Cache.Tools, Groups: c.Tools.Groups, TTL: l.Cache.TTL, Entries: l.Cache.Entries},
 		Concurrency:  l.Concurrency,
 	}
 }

@@ -283,7 +283,7 @@ func (a *App) spending() *policy.SpendingLedger {
 // Elevate lets an identity call sensitive tools for some time; zero means the default of 15
 // minutes.
 func (a *App) Elevate(ctx context.Context, e policy.Elevation, lasts time.Duration) (*policy.Elevation, error) {
-	granted, err := policy.NewElevation(e, lasts, time.Now().UTC().Truncate(time.Microsecond))
+	granted, err := policy.NewElevation(a.Config().Tools, e, lasts, time.Now().UTC().Truncate(time.Microsecond))
 	if err != nil {
 		return nil, err
 	}

@@ -13,13 +13,13 @@ import (
 // server, as patterns of tools by scope.
 type scopes map[string][]policy.Pattern
 
-func newScopes(c config.Server) (scopes, error) {
+func newScopes(c config.Server, tools policy.Config) (scopes, error) {
 	needed := scopes{}
 	if c.Auth.OAuth == nil {
 		return needed, nil
 	}
 	for scope, patterns := range c.Auth.OAuth.Scopes {
-		parsed, err := policy.ParsePatterns(patterns)
+		parsed, err := tools.ParsePatterns(patterns)
 		if err != nil {
 			return nil, err
 		}

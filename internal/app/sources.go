@@ -205,6 +205,10 @@ func (a *App) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	scopes, err := newScopes(a.started.Server, c.Tools)
+	if err != nil {
+		return err
+	}
 	trusted, err := newTrustRules(c)
 	if err != nil {
 		return err
@@ -230,7 +234,7 @@ func (a *App) apply(c *config.Config) error {
 	}
 	a.trust.Store(trusted)
 	a.resolver.Configure(a.resolverOptions(c.Secrets))
-	a.policy.current.Store(&activePolicy{rules, grants})
+	a.policy.current.Store(&activePolicy{rules, grants, scopes})
 	if a.code != nil {
 		a.code.SetEgress(guard)
 	}
@@ -239,8 +243,8 @@ func (a *App) apply(c *config.Config) error {
 	a.managers, a.config = built, c
 	started := a.stop != nil
 	a.mu.Unlock()
-	if !reflect.DeepEqual(before.Limits, c.Limits) {
-		a.runner.SetLimits(runLimits(c.Limits))
+	if limits := runLimits(c); !reflect.DeepEqual(runLimits(before), limits) {
+		a.runner.SetLimits(limits)
 	}
 	if err := a.applySearch(c); err != nil {
 		a.log.Error("the embedder cannot be used", "error", err)

@@ -40,7 +40,7 @@ func newTrustRules(c *config.Config) (*trustRules, error) {
 		t.effect = toolroom.VerdictDeny
 	}
 	var err error
-	if t.inside, err = policy.ParsePatterns(c.Policy.Inside); err != nil {
+	if t.inside, err = c.Tools.ParsePatterns(c.Policy.Inside); err != nil {
 		return nil, err
 	}
 	for _, pack := range []string{"web", "browser", "minio", "k8s", "image", "audio"} {

@@ -22,7 +22,8 @@ func TestTheConfigSaysWhatIsPrivateWhatIsUntrustedAndWhatStaysInside(t *testing.
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	defer s.Close()
 	r := roomOf(t, `
-policy: {taint: deny, inside: ["files:*"]}
+tools: {groups: {local: ["files:*"]}}
+policy: {taint: deny, inside: ["group:local"]}
 sources:
   pages: {labels: [untrusted], http: {base_url: "`+s.URL+`", tools: [{name: fetch}]}}
   files: {tool_labels: {"read_*": [private, finance]}, http: {base_url: "`+s.URL+`", tools: [{name: read_file}, {name: list}]}}

@@ -51,7 +51,7 @@ func (a *App) Unmatched() []Unmatched {
 
 // checkElevated returns an error if a pattern of an elevation selects no tool.
 func (a *App) checkElevated(ctx context.Context, patterns []string) error {
-	parsed, err := policy.ParsePatterns(patterns)
+	parsed, err := a.Config().Tools.ParsePatterns(patterns)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
 	}

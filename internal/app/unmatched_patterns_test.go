@@ -12,6 +12,21 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
+// Sources write tags as people read them, and so do rules.
+func TestARuleMatchesATagAsItsSourceWritesIt(t *testing.T) {
+	t.Parallel()
+	r := openWith(t, `
+tools: {deny: ["tag:Not Safe"]}
+sources:
+  shop: {http: {base_url: "http://127.0.0.1:1", tools: [{name: drop, tags: ["Not Safe"]}, {name: look}]}}
+`, app.Options{})
+	for name, want := range map[string]toolroom.Status{"shop:drop": toolroom.StatusDenied, "shop:look": toolroom.StatusError} {
+		if got := r.Run(t.Context(), toolroom.Call{Tool: name}); got.Status != want {
+			t.Errorf("%s: %s, %v", name, got.Status, got.Error)
+		}
+	}
+}
+
 func TestPatternsThatMatchNoToolAreKnownOnceTheirSourcesAreListed(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -20,6 +35,7 @@ tools:
   deny: ["files:wriet", "files:*", "filess:*", "group:fs", "effect:send", "*:delete_*", "gone:it", "browser.*"]
   agents: {fast: {profile: minimal, confirm: ["files.Write", "notes:grpe"]}}
   hooks: [{tool: "files:wrote", action: log}]
+  groups: {mine: ["files.*"]}
 sources:
   gone: {mcp: {command: /nonexistent/server}}
   git: {cli: {command: git}}
@@ -40,7 +56,7 @@ sources:
 		t.Errorf("the log says %s", &log)
 	}
 
-	for name, ok := range map[string]bool{"files:write": true, "files.*": true, "group:fs": true, "files:wriet": false, "nosuch:tool": false} {
+	for name, ok := range map[string]bool{"files:write": true, "files.*": true, "group:fs": true, "group:mine": true, "files:wriet": false, "nosuch:tool": false} {
 		_, err := r.Elevate(t.Context(), policy.Elevation{Subject: "ann", By: "me", Tools: []string{name}}, 0)
 		if ok != (err == nil) || err != nil && toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 			t.Errorf("%s: %v", name, err)

@@ -7,7 +7,6 @@ import (
 	"net/mail"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -195,11 +194,7 @@ func packOn[T any](section *T, fallback bool, off func(*T) bool) bool {
 
 func (c checker) checkBuiltin(b Builtin, programs map[string]DriverProgram) {
 	if s := b.Shell; s != nil {
-		driver, _, _ := strings.Cut(s.Runtime, "/")
-		if _, named := programs[driver]; !named && s.Runtime != "" && s.Runtime != ShellHost && !slices.Contains(warmRuntimes, driver) {
-			c.addProblem("builtin.shell.runtime", "no runtime has the name "+s.Runtime,
-				didYouMean(driver, slices.Concat(warmRuntimes, []string{ShellHost}, slices.Sorted(maps.Keys(programs)))))
-		}
+		c.checkSandboxRuntime("builtin.shell.runtime", s.Runtime, programs, ShellHost)
 		here := slices.Contains([]string{"", ShellProcess, ShellHost}, s.Runtime)
 		if here && s.Image != "" {
 			c.addProblem("builtin.shell.image", "the runtime "+cmp.Or(s.Runtime, ShellProcess)+" has no images", "remove it, or choose a runtime that has images, such as docker")
@@ -207,7 +202,8 @@ func (c checker) checkBuiltin(b Builtin, programs map[string]DriverProgram) {
 		if !here && s.Network == NetworkHost {
 			c.addProblem("builtin.shell.network", "commands in "+s.Runtime+" cannot have the network of this machine", "write none or guarded")
 		}
-		c.checkEgress("builtin.shell.egress", s.Egress)
+		c.checkEgressWithoutNetwork("builtin.shell.egress", s.Egress, "builtin.shell.network determines the network of commands")
+		c.checkEnv("builtin.shell.env", s.Env)
 		c.requireOneOfOrEmpty("builtin.shell.network", s.Network, NetworkNone, NetworkGuarded, NetworkHost)
 	}
 	c.checkStorage(b.Storage)
@@ -224,11 +220,12 @@ func (c checker) checkBuiltin(b Builtin, programs map[string]DriverProgram) {
 		}
 	}
 	if w := b.Browser; w != nil {
-		c.checkEgress("builtin.browser.egress", w.Egress)
+		c.checkEgressWithoutNetwork("builtin.browser.egress", w.Egress, "a browser has only the hosts that egress permits")
 	}
 	if w := b.Web; w != nil {
-		c.checkEgress("builtin.web.egress", w.Egress)
+		c.checkEgressWithoutNetwork("builtin.web.egress", w.Egress, "web:fetch has only the hosts that egress permits")
 		if s := w.Search; s != nil {
+			c.checkReference("builtin.web.search.key", s.Key)
 			c.requireOneOf("builtin.web.search.provider", s.Provider, "brave", "tavily", "searxng", "exa")
 			if s.URL != "" {
 				c.checkWebURL("builtin.web.search.url", s.URL)
@@ -240,6 +237,7 @@ func (c checker) checkBuiltin(b Builtin, programs map[string]DriverProgram) {
 }
 
 func (c checker) checkChannel(key string, b BuiltinChannel) {
+	c.checkReference(key+".key", b.Key)
 	c.requireOneOf(key+".provider", b.Provider, "webhook", "slack", "telegram", "matrix", "smtp")
 	if b.Provider == "smtp" {
 		u, err := url.Parse(b.URL)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -44,13 +45,14 @@ func (c checker) addProblem(key, reason, hint string) {
 }
 
 func (c checker) checkConfig(config *Config) {
-	c.checkServer(config.Server)
+	groups := config.Tools.AllGroups()
+	c.checkServer(config.Server, groups)
 	c.checkStore(config.Store)
 	c.checkPolicy(config.Layers())
 	c.checkRules(config.Policy)
-	c.checkSpending(config.Policy.Spending, config.Tools.AllGroups())
-	c.checkExpose("expose", config.Expose, config.Tools.Groups)
-	c.checkSets(config.Sets, config.Tools.Groups)
+	c.checkSpending(config.Policy.Spending, groups)
+	c.checkExpose("expose", config.Expose, groups)
+	c.checkSets(config.Sets, groups)
 	c.checkSearch(config.Search)
 	c.requireOneOf("cli.mode", config.CLI.Mode, "disabled", "allowlist", "ambient")
 	for i, program := range config.CLI.Allow {
@@ -59,9 +61,9 @@ func (c checker) checkConfig(config *Config) {
 		}
 	}
 	c.checkCode(config.Code)
-	c.checkLimits(config.Limits)
-	c.checkApprovals(config.Approvals, config.Tools.Groups)
-	c.checkReceipts(config.Receipts, config.Tools.Groups)
+	c.checkLimits(config.Limits, groups)
+	c.checkApprovals(config.Approvals, groups)
+	c.checkReceipts(config.Receipts, groups)
 	c.checkReleases(config.Releases)
 	c.checkQuota("results", config.Results)
 	c.checkQuota("artifacts", config.Artifacts)
@@ -73,7 +75,7 @@ func (c checker) checkConfig(config *Config) {
 		if why, is := reserved.Reason(name); is {
 			c.addProblem("sources."+name, fmt.Sprintf("the namespace %s is reserved: %s", quote(name), why), "call the source "+reserved.Alternative(name))
 		}
-		c.checkSource("sources."+name, name, config.Sources[name])
+		c.checkSource("sources."+name, name, config.Sources[name], config.Code.Runtimes.Programs)
 	}
 }
 
@@ -101,7 +103,7 @@ func (c checker) checkSets(sets map[string]Set, groups map[string][]string) {
 	}
 }
 
-func (c checker) checkServer(s Server) {
+func (c checker) checkServer(s Server, groups map[string][]string) {
 	if _, port, err := net.SplitHostPort(s.Listen); err != nil {
 		c.addProblem("server.listen", quote(s.Listen)+" is not host:port", "for example 127.0.0.1:7070")
 	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
@@ -112,7 +114,7 @@ func (c checker) checkServer(s Server) {
 		c.checkWebURL("server.url", s.URL)
 	}
 	if s.Auth.OAuth != nil {
-		c.checkOAuth("server.auth.oauth", s, *s.Auth.OAuth)
+		c.checkOAuth("server.auth.oauth", s, *s.Auth.OAuth, groups)
 	}
 	if s.Auth.Login != nil {
 		c.checkLogin("server.auth.login", s, *s.Auth.Login)
@@ -148,13 +150,10 @@ func (c checker) checkPolicy(p policy.Config) {
 	if err == nil {
 		return
 	}
-	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		all = joined.Unwrap()
-	}
-	for _, err := range all {
-		key, reason, _ := strings.Cut(err.Error(), ": ")
-		c.addProblem(key, reason, "")
+	joined, _ := err.(interface{ Unwrap() []error })
+	for _, err := range joined.Unwrap() {
+		problem, _ := errors.AsType[*policy.Problem](err)
+		c.addProblem(problem.Key, problem.Err.Error(), "")
 	}
 }
 
@@ -170,7 +169,7 @@ func (c checker) checkPatterns(key string, texts []string, groups map[string][]s
 	}
 }
 
-func (c checker) checkLimits(l Limits) {
+func (c checker) checkLimits(l Limits, groups map[string][]string) {
 	if l.Timeout > l.MaxTimeout {
 		c.addProblem("limits.timeout", fmt.Sprintf("%s is more than max_timeout, %s", l.Timeout, l.MaxTimeout), "")
 	}
@@ -180,7 +179,7 @@ func (c checker) checkLimits(l Limits) {
 	if l.Cache.TTL > maxCacheTTL {
 		c.addProblem("limits.cache.ttl", fmt.Sprintf("%s is more than %s", l.Cache.TTL, maxCacheTTL), "")
 	}
-	c.checkPatterns("limits.cache.tools", l.Cache.Tools, nil)
+	c.checkPatterns("limits.cache.tools", l.Cache.Tools, groups)
 }
 
 func (c checker) checkQuota(key string, q Quota) {

@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/schema"
 )
 
-func (c checker) checkSource(key, name string, s Source) {
+func (c checker) checkSource(key, name string, s Source, programs map[string]DriverProgram) {
 	c.checkNamespace(key, name)
 	switch kinds := count(s.MCP != nil, s.OpenAPI != nil, s.GraphQL != nil, s.HTTP != nil, s.CLI != nil); {
 	case kinds == 0:
@@ -28,7 +28,7 @@ func (c checker) checkSource(key, name string, s Source) {
 	c.checkGlobs(key+".tools.exclude", s.Tools.Exclude)
 	c.checkEgress(key+".egress", s.Egress)
 	c.rejectIfSet(key+".egress.network", s.Egress.Network != "" && s.CLI == nil && (s.MCP == nil || s.MCP.Command == ""), "a program, cli or mcp.command,")
-	c.checkSandbox(key+".sandbox", s)
+	c.checkSandbox(key+".sandbox", s, programs)
 	c.checkEffects(key+".effects", s.Effects)
 	if s.MCP != nil {
 		c.checkMCP(key+".mcp", s.MCP)

@@ -51,10 +51,7 @@ type CodeLimits struct {
 }
 
 func (c checker) checkCode(code Code) {
-	c.checkEgress("code.egress", code.Egress)
-	if code.Egress.Network != "" {
-		c.addProblem("code.egress.network", "it applies only to programs of sources", "remove it: the profile of a sandbox determines its network")
-	}
+	c.checkEgressWithoutNetwork("code.egress", code.Egress, "the profile of a sandbox determines its network")
 	c.checkWarm(code.Warm, code.Runtimes.Programs)
 	c.checkRuntimes(code.Runtimes)
 }

@@ -23,6 +23,9 @@ type decoder struct {
 	positions map[string]position
 }
 
+// maxNumber is the largest whole number. A size plus one must not overflow.
+const maxNumber int64 = math.MaxInt64 - 1
+
 // maxKey is the maximum length of a key, in bytes.
 const maxKey = 256
 
@@ -376,6 +379,10 @@ func (d *decoder) decodeScalar(n *yaml.Node, v reflect.Value, path string) {
 		}
 		if i < 0 {
 			d.add(positionOf(n), path, fmt.Sprintf("%d is negative", i), "")
+			return
+		}
+		if i > maxNumber {
+			d.add(positionOf(n), path, fmt.Sprintf("%d is too large", i), fmt.Sprintf("the most is %d", maxNumber))
 			return
 		}
 		v.SetInt(i)

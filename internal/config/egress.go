@@ -73,6 +73,15 @@ func (c checker) checkEgress(key string, e Egress) {
 	}
 }
 
+// checkEgressWithoutNetwork checks the section of what is no program of a source. instead says
+// what determines its network.
+func (c checker) checkEgressWithoutNetwork(key string, e Egress, instead string) {
+	c.checkEgress(key, e)
+	if e.Network != "" {
+		c.addProblem(key+".network", "it applies only to programs of sources", "remove it: "+instead)
+	}
+}
+
 func (c checker) checkEgressEntries(key string, entries []string) {
 	for i, entry := range entries {
 		c.checkEgressEntry(fmt.Sprintf("%s[%d]", key, i), entry)

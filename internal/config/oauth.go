@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-func (c checker) checkOAuth(key string, s Server, o OAuth) {
+func (c checker) checkOAuth(key string, s Server, o OAuth, groups map[string][]string) {
 	if len(o.Issuers) == 0 {
 		c.addProblem(key+".issuers", "no issuer is set", "for example [https://login.example.com]")
 	}
@@ -27,7 +27,7 @@ func (c checker) checkOAuth(key string, s Server, o OAuth) {
 	}
 	for _, scope := range slices.Sorted(maps.Keys(o.Scopes)) {
 		c.checkScope(key+".scopes."+scope, scope)
-		c.checkPatterns(key+".scopes."+scope, o.Scopes[scope], nil)
+		c.checkPatterns(key+".scopes."+scope, o.Scopes[scope], groups)
 	}
 }
 

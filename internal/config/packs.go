@@ -71,6 +71,7 @@ func (c checker) checkMedia(m *BuiltinMedia) {
 		if p == nil {
 			continue
 		}
+		c.checkReference(key+".key", p.Key)
 		if p.Model == "" {
 			c.addProblem(key+".model", "it is missing", "write the name of a model of the provider")
 		}
@@ -108,6 +109,7 @@ func (c checker) checkGoogle(g *BuiltinGoogle) {
 	for i, s := range g.Services {
 		c.requireOneOf(fmt.Sprintf("builtin.google.services[%d]", i), s, "gmail", "calendar", "docs", "drive", "tasks")
 	}
+	c.checkReference("builtin.google.client_secret", g.ClientSecret)
 	if g.URL != "" {
 		c.checkWebURL("builtin.google.url", g.URL)
 	}
@@ -131,6 +133,8 @@ func (c checker) checkStorage(s *BuiltinStorage) {
 	if s.SecretKey == "" {
 		c.addProblem(key+".secret_key", "it is missing", "write secret://s3/key, and store the key")
 	}
+	c.checkReference(key+".secret_key", s.SecretKey)
+	c.checkReference(key+".session_token", s.SessionToken)
 	if s.MaxExpiry > 7*24*time.Hour {
 		c.addProblem(key+".max_expiry", "links work at most 7 days", "write a time up to 168h")
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,7 +85,17 @@ func (s Source) SandboxText() string {
 	return s.Sandbox.Describe()
 }
 
-func (c checker) checkSandbox(key string, s Source) {
+// checkSandboxRuntime records a mistake if no driver has the name of the runtime, which may be
+// followed by a slash and a variant, such as docker/runsc. others are further names.
+func (c checker) checkSandboxRuntime(key, runtime string, programs map[string]DriverProgram, others ...string) {
+	driver, _, _ := strings.Cut(runtime, "/")
+	known := slices.Concat(warmRuntimes, others, slices.Sorted(maps.Keys(programs)))
+	if runtime != "" && !slices.Contains(known, driver) {
+		c.addProblem(key, "no runtime has the name "+runtime, didYouMean(driver, known))
+	}
+}
+
+func (c checker) checkSandbox(key string, s Source, programs map[string]DriverProgram) {
 	b := s.Sandbox
 	if b == nil {
 		return
@@ -93,6 +104,8 @@ func (c checker) checkSandbox(key string, s Source) {
 	c.rejectIfSet(strings.TrimSuffix(key, "sandbox")+"egress.network", s.Egress.Network != "", "programs without a sandbox, whose network is sandbox.hosts")
 	if b.Runtime == "host" {
 		c.addProblem(key+".runtime", "host is not a sandbox", "remove sandbox, or use process or docker")
+	} else {
+		c.checkSandboxRuntime(key+".runtime", b.Runtime, programs)
 	}
 	c.requireOneOfOrEmpty(key+".profile", b.Profile, string(sandbox.Standard), string(sandbox.Hardened), string(sandbox.Dev))
 	for _, list := range []struct {

@@ -59,8 +59,11 @@ func (c checker) checkSpending(list []Spending, groups map[string][]string) {
 		bounded := false
 		for name, amount := range map[string]float64{"confirm_above": s.ConfirmAbove, "deny_above": s.DenyAbove, "confirm_total": s.ConfirmTotal, "deny_total": s.DenyTotal} {
 			bounded = bounded || amount != 0
-			if amount > 1e12 {
+			switch {
+			case amount > 1e12:
 				c.addProblem(key+"."+name, "it is not an amount from 0 to 10^12", "")
+			case amount != 0 && micros(amount) == 0: // it would set no limit
+				c.addProblem(key+"."+name, "it is less than a millionth", "")
 			}
 		}
 		if !bounded {

@@ -60,7 +60,7 @@ func (c checker) checkTrust(config *Config) {
 	t := config.Policy.Trust
 	c.requireOneOfOrEmpty("policy.definitions", t.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
 	c.requireOneOfOrEmpty("policy.taint", t.Taint, TaintOff, TaintConfirm, TaintDeny)
-	c.checkPatterns("policy.inside", t.Inside, nil)
+	c.checkPatterns("policy.inside", t.Inside, config.Tools.AllGroups())
 }
 
 func (c checker) checkSourceTrust(key string, s Source) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Compile compiles a Config. The error joins all mistakes, each with its key. Call
+// Compile compiles a Config. The error joins all mistakes, each a [Problem]. Call
 // [ReadManifests] before, so that skills with manifest files have their permissions.
 func Compile(c Config) (*Policy, error) {
 	p := parser{profiles: c.AllProfiles(), groups: c.AllGroups()}
@@ -41,8 +41,18 @@ type parser struct {
 	namedPatterns    []NamedPattern
 }
 
+// Problem is a mistake in a [Config] at a key.
+type Problem struct {
+	Key string
+	Err error
+}
+
+func (p *Problem) Error() string { return p.Key + ": " + p.Err.Error() }
+
+func (p *Problem) Unwrap() error { return p.Err }
+
 func (p *parser) addProblem(key, format string, args ...any) {
-	p.problems = append(p.problems, fmt.Errorf("%s: %w", key, fmt.Errorf(format, args...)))
+	p.problems = append(p.problems, &Problem{key, fmt.Errorf(format, args...)})
 }
 
 func (p *parser) parseLayers(path string, rules map[string]Rules) map[string]*layer {

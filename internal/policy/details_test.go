@@ -37,7 +37,7 @@ func TestAnElevationIsCheckedAndCompleted(t *testing.T) {
 	} {
 		e := whole
 		tt.change(&e)
-		got, err := NewElevation(e, tt.lasts, now)
+		got, err := NewElevation(Config{}, e, tt.lasts, now)
 		if tt.want == 0 {
 			if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
 				t.Errorf("%s: %v", name, err)

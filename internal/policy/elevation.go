@@ -39,8 +39,9 @@ const (
 )
 
 // NewElevation validates e and returns it with its ID and times. lasts is its duration: zero
-// means DefaultElevation, and more than MaxElevation is an error.
-func NewElevation(e Elevation, lasts time.Duration, now time.Time) (*Elevation, error) {
+// means DefaultElevation, and more than MaxElevation is an error. Its tools may name the groups
+// of c.
+func NewElevation(c Config, e Elevation, lasts time.Duration, now time.Time) (*Elevation, error) {
 	if lasts == 0 {
 		lasts = DefaultElevation
 	}
@@ -51,7 +52,7 @@ func NewElevation(e Elevation, lasts time.Duration, now time.Time) (*Elevation, 
 	if e.Subject == "" || e.By == "" {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "an elevation needs a subject and the name of the person who grants it")
 	}
-	if _, err := ParsePatterns(e.Tools); err != nil {
+	if _, err := c.ParsePatterns(e.Tools); err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
 	}
 	e.ID = "elv_" + strings.ToLower(rand.Text()[:12])
@@ -62,12 +63,12 @@ func NewElevation(e Elevation, lasts time.Duration, now time.Time) (*Elevation, 
 // Active reports whether e is in force at now.
 func (e *Elevation) Active(now time.Time) bool { return e.Ended.IsZero() && now.Before(e.Expires) }
 
-// covers reports whether e lets who call t.
-func (e *Elevation) covers(t *toolroom.Tool, who toolroom.Identity) bool {
+// covers reports whether e lets who call t. groups resolves the groups that e names.
+func (e *Elevation) covers(t *toolroom.Tool, who toolroom.Identity, groups map[string][]string) bool {
 	if e.Subject != who.Key() || e.Agent != "" && e.Agent != who.Agent {
 		return false
 	}
-	patterns, err := ParsePatterns(e.Tools)
+	patterns, err := parsePatterns(e.Tools, groups)
 	return err == nil && (len(patterns) == 0 || MatchesTool(patterns, t))
 }
 
@@ -82,6 +83,7 @@ type ElevationLookup interface {
 type sensitive struct {
 	tools   rules
 	confirm bool
+	groups  map[string][]string // that elevations may name
 }
 
 func (p *parser) parseSensitive(s Sensitive) sensitive {
@@ -89,7 +91,7 @@ func (p *parser) parseSensitive(s Sensitive) sensitive {
 	if s.Mode != "" && !known[s.Mode] {
 		p.addProblem(SensitiveLayer+".mode", "there is no mode %q%s", s.Mode, didYouMean(s.Mode, known))
 	}
-	return sensitive{tools: p.parseRules(SensitiveLayer+".tools", s.Tools), confirm: s.Mode == ConfirmWithoutElevation}
+	return sensitive{tools: p.parseRules(SensitiveLayer+".tools", s.Tools), confirm: s.Mode == ConfirmWithoutElevation, groups: p.groups}
 }
 
 // judge returns the step for a sensitive tool. text is the rule that makes it sensitive.
@@ -109,7 +111,7 @@ func (s sensitive) judge(ctx context.Context, held ElevationLookup, r Request, t
 		return step
 	}
 	for _, e := range list {
-		if e.Active(now) && e.covers(r.Tool, r.Who) {
+		if e.Active(now) && e.covers(r.Tool, r.Who, s.groups) {
 			return toolroom.PolicyStep{Layer: SensitiveLayer, Effect: toolroom.VerdictAllow, Rule: fmt.Sprintf("%s, elevated by %s (%s)", text, e.By, e.ID)}
 		}
 	}

@@ -58,10 +58,9 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 		p.hint = rest
 		return p, nil
 	case "tag":
-		if rest == "" {
+		if p.tag = cleanTag(rest); p.tag == "" {
 			return p, fmt.Errorf("%q has no tag name: write tag:name", text)
 		}
-		p.tag = strings.ToLower(rest)
 		return p, nil
 	case "source":
 		if _, known := sourceKinds()[rest]; !known {
@@ -98,6 +97,9 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 	return p, nil
 }
 
+// cleanTag returns a tag in the form in which the catalog keeps it: "Pet Store" is pet-store.
+func cleanTag(tag string) string { return strings.Join(strings.Fields(strings.ToLower(tag)), "-") }
+
 // sourceKinds returns the kinds of sources that a pattern may name.
 func sourceKinds() map[string]bool {
 	kinds := map[string]bool{}
@@ -111,8 +113,14 @@ func sourceKinds() map[string]bool {
 }
 
 // ParsePatterns parses patterns that use the built-in groups only.
-func ParsePatterns(texts []string) ([]Pattern, error) {
-	groups := builtinGroups()
+func ParsePatterns(texts []string) ([]Pattern, error) { return Config{}.ParsePatterns(texts) }
+
+// ParsePatterns parses patterns that use the built-in groups and those of c.
+func (c Config) ParsePatterns(texts []string) ([]Pattern, error) {
+	return parsePatterns(texts, c.AllGroups())
+}
+
+func parsePatterns(texts []string, groups map[string][]string) ([]Pattern, error) {
 	patterns := make([]Pattern, len(texts))
 	for i, text := range texts {
 		var err error

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,9 +124,15 @@ func (p *parser) parseSkill(s *skill, permissions Permissions) {
 		}
 		s.tools = p.parseRules(s.path+".tool_groups", groups)
 	}
+	p.checkGlobs(s.path+".fs.read", permissions.FS.Read)
+	p.checkGlobs(s.path+".fs.write", permissions.FS.Write)
 	for i, net := range permissions.Net {
-		if net.Host == "" {
-			p.addProblem(fmt.Sprintf("%s.net[%d].host", s.path, i), "missing host")
+		at := fmt.Sprintf("%s.net[%d].host", s.path, i)
+		switch _, notIP := netip.ParseAddr(net.Host); {
+		case net.Host == "":
+			p.addProblem(at, "missing host")
+		case notIP != nil && strings.ContainsAny(net.Host, ":/@[] "):
+			p.addProblem(at, "%q is not a host: write its name alone, such as *.example.com, and ports under ports", net.Host)
 		}
 		for _, port := range net.Ports {
 			if port < 1 || port > 65535 {
@@ -139,6 +146,15 @@ func (p *parser) parseSkill(s *skill, permissions Permissions) {
 			p.addProblem(s.path+".execution_environment", "%w", err)
 		}
 		s.isolation = isolation
+	}
+}
+
+// checkGlobs refuses globs of files that match no absolute path.
+func (p *parser) checkGlobs(key string, globs []string) {
+	for i, glob := range globs {
+		if !strings.HasPrefix(glob, "/") && glob != "**" && !strings.HasPrefix(glob, "**/") {
+			p.addProblem(fmt.Sprintf("%s[%d]", key, i), "%q: write an absolute path, or **/name for one anywhere", glob)
+		}
 	}
 }
 

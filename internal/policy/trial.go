@@ -218,7 +218,10 @@ func (c *Case) applyTo(of *toolroom.Tool) *toolroom.Tool {
 		t.Source = c.Source
 	}
 	if c.Tags != nil {
-		t.Tags = c.Tags
+		t.Tags = nil
+		for _, tag := range c.Tags {
+			t.Tags = append(t.Tags, cleanTag(tag))
+		}
 	}
 	for _, hint := range [...]struct{ set, to **bool }{
 		{&c.Hints.ReadOnly, &t.Hints.ReadOnly},

@@ -18,6 +18,8 @@ import (
 type CacheLimits struct {
 	// Tools are patterns as in policy. Only read-only tools are cached.
 	Tools []string
+	// Groups are named sets of patterns that Tools may name, besides the built-in ones.
+	Groups map[string][]string
 	// TTL is how long a result is used (5 min, at most 1 h). Entries is how many results are
 	// stored (1,000).
 	TTL     time.Duration
@@ -28,12 +30,16 @@ const maxCacheTTL = time.Hour
 
 // Validate returns an error if a pattern is invalid.
 func (l CacheLimits) Validate() error {
-	_, err := policy.ParsePatterns(l.Tools)
+	_, err := l.patterns()
 	return err
 }
 
+func (l CacheLimits) patterns() ([]policy.Pattern, error) {
+	return policy.Config{Groups: l.Groups}.ParsePatterns(l.Tools)
+}
+
 func withCache(next executor, l CacheLimits, now func() time.Time) executor {
-	patterns, err := policy.ParsePatterns(l.Tools)
+	patterns, err := l.patterns()
 	if err != nil || len(patterns) == 0 { // Validate reports the error
 		return next
 	}

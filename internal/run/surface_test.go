@@ -96,7 +96,7 @@ func TestACacheOfNoToolsIsNone(t *testing.T) {
 	var calls atomic.Int64
 	now := time.Now()
 	b := newBench(t, func(o *run.Options) {
-		o.Limits.Cache = run.CacheLimits{Tools: []string{"read.*"}, TTL: time.Minute}
+		o.Limits.Cache = run.CacheLimits{Tools: []string{"group:readers"}, Groups: map[string][]string{"readers": {"read.*"}}, TTL: time.Minute}
 		o.Now = func() time.Time { return now }
 	})
 	for _, id := range []string{"read:it", "read:failing", "other:it"} {

@@ -364,7 +364,7 @@ func CheckConfig(c *config.Config) error {
 // exposures converts the config of how tools are exposed to callers with and without tool
 // sets.
 func exposures(c *config.Config) (mcpserver.Exposure, error) {
-	out, err := exposure(c.Expose)
+	out, err := exposure(c.Expose, c.Tools)
 	if err != nil {
 		return out, err
 	}
@@ -373,7 +373,7 @@ func exposures(c *config.Config) (mcpserver.Exposure, error) {
 		e := set.Expose
 		e.Hidden = slices.Concat(e.Hidden, c.Expose.Hidden)
 		e.Names = c.Expose.Names
-		one, err := exposure(e)
+		one, err := exposure(e, c.Tools)
 		if err != nil {
 			return out, err
 		}
@@ -383,19 +383,19 @@ func exposures(c *config.Config) (mcpserver.Exposure, error) {
 }
 
 // exposure converts the config of how tools are exposed: directly, behind search, or
-// both, by patterns.
-func exposure(e config.Expose) (mcpserver.Exposure, error) {
+// both, by patterns, which may name the groups of tools.
+func exposure(e config.Expose, tools policy.Config) (mcpserver.Exposure, error) {
 	out := mcpserver.Exposure{Plain: e.Names == "plain", PerSource: e.PerSource}
 	direct := e.Direct
 	switch e.Mode {
 	case "auto":
 		large := e
 		large.Mode, e.Mode = "search", "direct"
-		out, err := exposure(e)
+		out, err := exposure(e, tools)
 		if err != nil {
 			return out, err
 		}
-		many, err := exposure(large)
+		many, err := exposure(large, tools)
 		out.Large = &many
 		return out, err
 	case "direct":
@@ -407,13 +407,13 @@ func exposure(e config.Expose) (mcpserver.Exposure, error) {
 		out.Code = true
 	}
 	var err error
-	if out.Direct, err = policy.ParsePatterns(direct); err != nil {
+	if out.Direct, err = tools.ParsePatterns(direct); err != nil {
 		return out, err
 	}
-	if out.NotDirect, err = policy.ParsePatterns(e.Search); err != nil {
+	if out.NotDirect, err = tools.ParsePatterns(e.Search); err != nil {
 		return out, err
 	}
-	out.Hidden, err = policy.ParsePatterns(e.Hidden)
+	out.Hidden, err = tools.ParsePatterns(e.Hidden)
 	return out, err
 }
 
