@@ -192,5 +192,8 @@ func (a *cli) printImported(file string, done []importedServer, skipped []string
 	for _, reason := range skipped {
 		a.screen.say("skipped: %s", reason)
 	}
+	if len(done) == 0 && len(skipped) == 0 {
+		a.screen.say("its config has no MCP servers")
+	}
 	return nil
 }

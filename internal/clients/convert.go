@@ -73,6 +73,9 @@ func (r *reader) convert(name string, s server) (Found, error) {
 		MCP: m, Description: s.Description, Disabled: s.Disabled, Timeout: s.callTime,
 		Tools: config.Selection{Include: s.include, Exclude: s.exclude},
 	}
+	if err := config.CheckSource(name, c.found.Source); err != nil {
+		return Found{}, err
+	}
 	return c.found, nil
 }
 

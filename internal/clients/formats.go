@@ -93,7 +93,7 @@ func decodeServer(text []byte) (server, error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return server{}, fmt.Errorf("%s is %s, want %s", kindField(kind), kind.Value, kind.Type)
+			return server{}, fmt.Errorf("%s is %s, want %s", kindField(kind), kind.Value, jsonType(kind.Type))
 		}
 		return server{}, err
 	}

@@ -2,9 +2,11 @@ package clients
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // decodeJSON decodes JSON with comments and trailing commas. Errors begin with line:column.
@@ -23,10 +25,21 @@ func decodeJSON(text []byte, v any) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%s: not JSON: %w", position(text, syntax.Offset), err)
 	case errors.As(err, &kind):
-		return fmt.Errorf("%s: %s is %s, want %s", position(text, kind.Offset), kind.Field, kind.Value, kind.Type)
+		return fmt.Errorf("%s: %s is %s, want %s", position(text, kind.Offset), cmp.Or(kind.Field, "the file"), kind.Value, jsonType(kind.Type))
 	default:
 		return fmt.Errorf("1:1: %w", err)
 	}
+}
+
+// jsonType returns the name in JSON of a type that a value does not fit.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "object"
+	case reflect.Slice:
+		return "array"
+	}
+	return t.String()
 }
 
 func position(text []byte, offset int64) string {

@@ -146,7 +146,11 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 		},
 		"another form": {
 			"claude", ".mcp.json", `{"mcpServers": []}`,
-			"invalid_arguments: DIR/.mcp.json:1:16: mcpServers is array, want map[string]json.RawMessage; correct the file, or move it away to import the others",
+			"invalid_arguments: DIR/.mcp.json:1:16: mcpServers is array, want object; correct the file, or move it away to import the others",
+		},
+		"no object": {
+			"claude", ".mcp.json", `[]`,
+			"invalid_arguments: DIR/.mcp.json:1:1: the file is array, want object; correct the file, or move it away to import the others",
 		},
 		"not TOML": {
 			"codex", ".codex/config.toml", "a = 1\nb = ?\n",
@@ -179,6 +183,32 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// One server that the config cannot hold does not keep the others out.
+func TestAServerThatTheConfigRefusesIsSkipped(t *testing.T) {
+	t.Parallel()
+	at := clients.BaseDirs{Home: t.TempDir(), Dir: t.TempDir()}
+	put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {
+		"good": {"url": "https://example.com/mcp"},
+		"socket": {"type": "ws", "url": "wss://example.com/mcp"},
+		"vars": {"command": "x", "env": {"A=B": "c"}}
+	}}`)
+	result, err := clients.Read("claude", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Found) != 1 || result.Found[0].Name != "good" {
+		t.Errorf("%+v", result.Found)
+	}
+	file := filepath.Join(at.Dir, ".mcp.json")
+	want := []string{
+		file + ": socket: mcp.url: it is not an http or https URL",
+		file + `: vars: mcp.env.A=B: "A=B" is not the name of a variable`,
+	}
+	if diff := cmp.Diff(want, result.Skipped); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -133,6 +133,19 @@ func ParseSource(name string, text []byte) (Source, error) {
 	return s, nil
 }
 
+// CheckSource returns the first mistake in a source, or nil.
+func CheckSource(name string, s Source) error {
+	text, err := SourceText(s)
+	if err == nil {
+		_, err = ParseSource(name, []byte(text))
+	}
+	if mistakes, ok := errors.AsType[*Errors](err); ok {
+		first := mistakes.Problems[0]
+		return fmt.Errorf("%s: %s", strings.TrimPrefix(first.Key, "sources."+name+"."), first.Reason)
+	}
+	return err
+}
+
 // RemoveSource removes a source from the config at path and leaves the rest of the text,
 // including comments, unchanged. If there is no such source, the error has code not_found.
 func RemoveSource(path, name string, wrote ...EditHook) error {
