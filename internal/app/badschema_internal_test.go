@@ -81,11 +81,14 @@ func TestATestedSourceNamesTheCredentialsThatItLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		auth map[string]string
-		want []string
+		auth, headers map[string]string
+		want          []string
 	}{
-		"none": {nil, []string{"2 of 3 tools need credentials that are not configured: set auth of the source for key."}},
-		"one":  {map[string]string{"key": "secret"}, nil},
+		"none": {nil, nil, []string{"2 of 3 tools need credentials that are not configured: set auth of the source for key."}},
+		"one":  {map[string]string{"key": "secret"}, nil, nil},
+
+		"a header that is the credential": {nil, map[string]string{"x-key": "secret"}, nil},
+		"another header":                  {nil, map[string]string{"X-Team": "a"}, []string{"2 of 3 tools need credentials that are not configured: set auth of the source for key."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +98,7 @@ func TestATestedSourceNamesTheCredentialsThatItLacks(t *testing.T) {
 			}
 			defer a.Close()
 			c := config.Default()
-			c.Sources = map[string]config.Source{"api": {OpenAPI: &config.OpenAPI{Spec: spec, Auth: test.auth}}}
+			c.Sources = map[string]config.Source{"api": {OpenAPI: &config.OpenAPI{Spec: spec, Auth: test.auth, Headers: test.headers}}}
 			if err := a.Reload(c); err != nil {
 				t.Fatal(err)
 			}

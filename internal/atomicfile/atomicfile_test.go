@@ -1,9 +1,14 @@
 package atomicfile_test
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
@@ -57,5 +62,40 @@ func TestWriteToAMissingFolderFailsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	if err := atomicfile.Write(filepath.Join(t.TempDir(), "no", "f"), nil, 0o600); err == nil {
 		t.Error("no error")
+	}
+}
+
+func TestAFileWhoseTextEndsEarlyStaysAsItWas(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "f")
+	if err := atomicfile.Write(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF))
+	if err := atomicfile.WriteFrom(path, broken, 0o600); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("error %v", err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "old" {
+		t.Errorf("the file holds %q", got)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
+		t.Errorf("%d files are left, want 1", len(entries))
+	}
+}
+
+func TestADeviceIsWrittenToInsteadOfReplaced(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such devices")
+	}
+	link := filepath.Join(t.TempDir(), "null")
+	if err := os.Symlink(os.DevNull, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.WriteFrom(link, strings.NewReader("text"), 0o600); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(link); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the device is now %v, %v", info.Mode(), err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
 func (a *cli) artifactCommand() *cobra.Command {
@@ -164,7 +165,7 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 				_, err := io.Copy(a.screen.stream(), from)
 				return err
 			}
-			if err := saveTo(from, a.typedPath(args[1]), 0o644, force); err != nil {
+			if err := saveTo(ctx, from, a.typedPath(args[1]), 0o644, force); err != nil {
 				return err
 			}
 			return a.screen.printf("wrote %s to %s\n", count(one.Size, "byte"), args[1])
@@ -174,22 +175,35 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 	return c
 }
 
-func saveTo(from io.Reader, path string, perm os.FileMode, force bool) (err error) {
-	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if force {
-		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+// saveTo writes a file, all of it or nothing. It replaces an existing file only with force.
+func saveTo(ctx context.Context, from io.Reader, path string, perm os.FileMode, force bool) (err error) {
+	if !force {
+		reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		if errors.Is(err, os.ErrExist) {
+			return toolroom.Errorf(toolroom.CodeConflict, "%s already exists", path).WithHint("replace it with --force")
+		}
+		if err != nil {
+			return err
+		}
+		if err := reserved.Close(); err != nil {
+			return err
+		}
 	}
-	to, err := os.OpenFile(path, mode, perm)
-	if errors.Is(err, os.ErrExist) {
-		return toolroom.Errorf(toolroom.CodeConflict, "%s already exists", path).WithHint("replace it with --force")
+	err = atomicfile.WriteFrom(path, readerFunc(func(b []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return from.Read(b)
+	}), perm)
+	if err != nil && !force {
+		err = errors.Join(err, os.Remove(path))
 	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	_, err = io.Copy(to, from)
 	return err
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 func (a *cli) artifactDeleteCommand() *cobra.Command {
 	return &cobra.Command{

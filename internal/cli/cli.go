@@ -255,7 +255,14 @@ func (a *cli) withOpened(do func(*app.App) error, open func() (*app.App, error))
 		return err
 	}
 	if a.shared == nil {
-		defer func() { err = errors.Join(err, r.Close()) }()
+		defer func() {
+			failed := r.Close()
+			if code := exitCode(0); failed != nil && errors.As(err, &code) { // which says nothing more
+				a.screen.fail(failed.Error(), "")
+				return
+			}
+			err = errors.Join(err, failed)
+		}()
 	}
 	return do(r)
 }

@@ -91,7 +91,7 @@ secrets.`,
 		Example:           "  toolroom session export work work.session",
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.complete(sessionCandidates),
-		RunE: a.withState(func(_ context.Context, r *app.App, args []string) error {
+		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
 			id, err := sessionID(r, args[0])
 			if err != nil {
 				return err
@@ -104,7 +104,7 @@ secrets.`,
 				_, err := file.WriteTo(a.screen.stream())
 				return err
 			}
-			if err := saveTo(&file, a.typedPath(args[1]), 0o600, force); err != nil {
+			if err := saveTo(ctx, &file, a.typedPath(args[1]), 0o600, force); err != nil {
 				return err
 			}
 			return a.screen.printf("wrote %s to %s\n", id, args[1])
@@ -156,18 +156,17 @@ func (a *cli) sessionDeleteCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.complete(sessionCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			sessions, id := r.Parts().Sessions, args[0]
-			// A damaged session is not listed, so its name is tried before those that it begins.
-			err := sessions.Delete(ctx, operator().Key(), id)
+			// A person has chosen the name, so its beginning may be meant as another name.
+			err := r.Parts().Sessions.Delete(ctx, operator().Key(), args[0])
 			if toolroom.CodeOf(err) == toolroom.CodeNotFound {
-				if id, err = sessionID(r, args[0]); err == nil {
-					err = sessions.Delete(ctx, operator().Key(), id)
+				if id, ambiguous := sessionID(r, args[0]); ambiguous == nil && id != args[0] {
+					return toolroom.Errorf(toolroom.CodeNotFound, "session %s not found", args[0]).WithHint("give its whole name: toolroom session delete %s", id)
 				}
 			}
 			if err != nil {
 				return err
 			}
-			return a.screen.printf("deleted %s\n", id)
+			return a.screen.printf("deleted %s\n", args[0])
 		}),
 	}
 }

@@ -159,6 +159,10 @@ person releases the one that it offers.`,
 			default:
 				moved, err = s.Rollback(ctx, tool, environment, to, reason, a.author())
 			}
+			if err == nil && moved.Version == moved.Previous && !a.asJSON {
+				a.screen.say("%s serves version %d of %s to all; its canary or shadow has ended", moved.Environment, moved.Version, moved.Tool)
+				return nil
+			}
 			return a.reportMove(moved, err)
 		}),
 	}

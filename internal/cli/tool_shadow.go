@@ -51,7 +51,9 @@ func (a *cli) printShadow(r *release.ShadowReport) error {
 		return nil
 	}
 	a.screen.say("version %d of %s beside version %d in %s: %s: %s", r.Version, r.Tool, r.Base, r.Environment, count(total, "run"), strings.Join(parts, ", "))
-	a.screen.say("median run time %s, and %s of version %d", formatDuration(r.Median), formatDuration(r.BaseMedian), r.Base)
+	if r.Median > 0 {
+		a.screen.say("median run time of the calls that both answered: %s with version %d, %s with version %d", formatDuration(r.Median), r.Version, formatDuration(r.BaseMedian), r.Base)
+	}
 	rows := make([][]string, len(r.Differing))
 	for i, one := range r.Differing {
 		rows[i] = []string{one.Call, formatTime(one.Time), one.Outcome, strings.Join(one.Differences, "; ")}

@@ -47,8 +47,12 @@ TOOLROOM_RELEASES_URL, in the same form.`,
 			if !check {
 				return usage("toolroom update --check", "Toolroom does not update itself: update it the way it was installed")
 			}
+			address := cmp.Or(url, a.ReleasesURL, latestRelease)
+			if !isURL(address) {
+				return usage("toolroom update --check --url https://HOST/PATH", "%q is not an http or https URL", address)
+			}
 			done := a.screen.showActivity("asking which release is the newest")
-			latest, err := fetchLatestRelease(c.Context(), cmp.Or(url, a.ReleasesURL, latestRelease), a.Version)
+			latest, err := fetchLatestRelease(c.Context(), address, a.Version)
 			done()
 			if err != nil {
 				return err

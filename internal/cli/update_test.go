@@ -69,3 +69,14 @@ func TestUpdateChangesNothingByItself(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, &out)
 	}
 }
+
+func TestUpdateAsksOnlyAnAddressOfTheWeb(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"releases.json", "ftp://example.com/latest", "ht tp://x"} {
+		var stderr bytes.Buffer
+		p := cli.Program{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &stderr, Home: t.TempDir(), Dir: t.TempDir(), ReleasesURL: address}
+		if code := p.Run(t.Context(), []string{"update", "--check"}); code != 2 || !strings.Contains(stderr.String(), "is not an http or https URL") {
+			t.Errorf("%s: exit code %d, %s", address, code, &stderr)
+		}
+	}
+}

@@ -53,8 +53,9 @@ type ShadowReport struct {
 	Version     int            `json:"version"`
 	Base        int            `json:"base"`
 	Outcomes    map[string]int `json:"outcomes"`
-	Median      time.Duration  `json:"median_ns"`
-	BaseMedian  time.Duration  `json:"base_median_ns"`
+	// Median and BaseMedian are the run times of the calls that both versions answered.
+	Median     time.Duration `json:"median_ns"`
+	BaseMedian time.Duration `json:"base_median_ns"`
 	// Differing are the newest runs that were not the same.
 	Differing []ShadowRun `json:"differing"`
 }
@@ -92,7 +93,7 @@ func (s *Service) ShadowReport(ctx context.Context, tool, environment string, ve
 	for _, one := range runs {
 		r.Base = cmp.Or(r.Base, one.Base)
 		r.Outcomes[one.Outcome] += max(one.Calls, 1)
-		if one.Outcome != ShadowSkipped {
+		if one.Outcome == ShadowSame || one.Outcome == ShadowDifferent { // a failure is often quick
 			mine, theirs = append(mine, one.Took), append(theirs, one.BaseTook)
 		}
 		if one.Outcome != ShadowSame && len(r.Differing) < maxListedRuns {

@@ -159,13 +159,13 @@ func requestCause(err error) error {
 
 // get reads the answer to a path.
 func (a *api) get(ctx context.Context, path string, into any) error {
-	address := a.base + path
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("the address of ToolFlow: %w", requestCause(err)) // without the password that it may have
 	}
+	address := req.URL.Redacted()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot reach ToolFlow at %s: %w", address, requestCause(err)).

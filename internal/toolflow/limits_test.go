@@ -69,3 +69,14 @@ func TestADumpIsInMemoryOnce(t *testing.T) {
 		t.Errorf("a dump of %d bytes took %d", size, made)
 	}
 }
+
+func TestAPasswordInTheAddressIsNotShown(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	for _, address := range []string{"http://ann:hunter2@" + strings.TrimPrefix(s.URL, "http://"), "http://ann:hunter2@127.0.0.1:1", "http://ann:hunter2@%zz"} {
+		if _, err := Read(t.Context(), address); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}

@@ -91,6 +91,11 @@ func (i *importer) noteSecurity(o *operation) {
 	if _, ok := chooseSecurity(o.security, i.config.Auth); ok {
 		return
 	}
+	for _, needed := range o.security {
+		if !slices.ContainsFunc(needed, func(s scheme) bool { return i.config.Auth[s.name] == "" && !hasHeader(i.config.Headers, s.header()) }) {
+			return
+		}
+	}
 	var ways []string
 	for _, needed := range o.security {
 		ways = append(ways, strings.Join(schemeNames(needed), " and "))

@@ -40,6 +40,27 @@ func schemeNames(schemes []scheme) []string {
 	return names
 }
 
+// header returns the header that carries the credential of s, or "" if it is elsewhere.
+func (s scheme) header() string {
+	switch {
+	case s.kind == basic || s.kind == bearer:
+		return "Authorization"
+	case s.in == "query" || s.in == "cookie":
+		return ""
+	}
+	return s.key
+}
+
+// hasHeader reports whether headers has one of that name.
+func hasHeader(headers map[string]string, name string) bool {
+	for header := range headers {
+		if name != "" && strings.EqualFold(header, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // apply adds the credential of s to the request.
 func (s scheme) apply(ctx context.Context, request *http.Request, query url.Values, value string, secrets *secretref.Secrets) error {
 	credential, err := secrets.Expand(ctx, value)
