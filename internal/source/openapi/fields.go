@@ -85,6 +85,9 @@ func (i *importer) allFields(n *Node) (*fieldSet, error) {
 	set := &fieldSet{names: map[string]bool{}}
 	pending := []*Node{n}
 	for visits := 0; len(pending) > 0 && visits < maxAllOf; visits++ {
+		if err := i.requests.spend(); err != nil {
+			return nil, err
+		}
 		n, err := i.set.Resolve(pending[0])
 		if err != nil {
 			return nil, err

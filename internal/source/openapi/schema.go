@@ -317,6 +317,9 @@ func (s *schemas) addAbsent(n *Node) error {
 	absent, present := map[string]bool{}, map[string]bool{}
 	pending := []*Node{n}
 	for visits := 0; len(pending) > 0 && visits < maxAllOf; visits++ {
+		if err := s.spend(); err != nil {
+			return err
+		}
 		n, err := s.set.Resolve(pending[0])
 		if err != nil {
 			return err

@@ -24,13 +24,16 @@ type Set struct {
 	files  map[string]*file
 	bytes  int64
 	values int
+	// resolved are the targets of references. Many schemas combine the same ones, and to follow a
+	// reference takes long, compared with all else that is done for a schema.
+	resolved map[*Node]*Node
 }
 
 // ParseSet reads the text of a root document of that name. Read may be nil: then
 // references to other files fail. Errors are of type *toolroom.Error with code
 // upstream_error, or resource_limit for a document that is too large.
 func ParseSet(name string, data []byte, read ReadFile) (*Set, error) {
-	s := &Set{read: read, files: map[string]*file{}}
+	s := &Set{read: read, files: map[string]*file{}, resolved: map[*Node]*Node{}}
 	if err := s.countBytes(name, data); err != nil {
 		return nil, err
 	}
@@ -80,8 +83,18 @@ const (
 // Resolve follows references ($ref) and returns the node that they lead to, or n itself if it
 // is not a reference. The result is nil only if n is.
 func (s *Set) Resolve(n *Node) (*Node, error) {
+	if !n.Has("$ref") {
+		return n, nil
+	}
+	if target, ok := s.resolved[n]; ok {
+		return target, nil
+	}
 	hops := 0
-	return s.resolve(n, &hops)
+	target, err := s.resolve(n, &hops)
+	if err == nil {
+		s.resolved[n] = target
+	}
+	return target, err
 }
 
 func (s *Set) resolve(n *Node, hops *int) (*Node, error) {
