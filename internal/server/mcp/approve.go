@@ -34,6 +34,9 @@ func (s *Server) runWithApproval(ctx context.Context, c client, call toolroom.Ca
 	ctx = run.WithClient(ctx, sink, c, wait)
 	asks := s.canAskCaller(c, call, e)
 	call.NoWait = asks || answersWithTask(c, e)
+	if rc, ok := c.(*roundCall); ok {
+		call.Approval = rc.approval
+	}
 	for {
 		result := s.withPage(s.o.Runner.Run(ctx, call))
 		if !call.NoWait || toolroom.CodeOf(result.Err()) != toolroom.CodeApprovalRequired {

@@ -53,7 +53,7 @@ func (s *Server) serveRounds(x *request, work work) (*result, error) {
 		return work(x.ctx, x)
 	}
 	if x.RequestState == "" {
-		return s.rounds.await(startRoundCall(x, work), x)
+		return s.rounds.await(startRoundCall(x, work, ""), x)
 	}
 	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest(), time.Now())
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) serveRounds(x *request, work work) (*result, error) {
 	if err := s.recordAnswer(x.ctx, x.who, state.Approval, x.answers[approvalQuestionKey]); err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	return s.rounds.await(startRoundCall(x, work), x)
+	return s.rounds.await(startRoundCall(x, work, state.Approval), x)
 }
 
 // roundCall is a call of a client of 2026-07-28 that may ask questions. That revision has no
@@ -86,8 +86,11 @@ type roundCall struct {
 	id      string
 	owner   string
 	request []byte // its digest
-	tasks   bool   // the response may be a task
-	end     context.CancelCauseFunc
+	// approval is the approval for which the call starts again, or empty. If the server where it
+	// began has used the approval in the meantime, the call has run there: it must not ask again.
+	approval string
+	tasks    bool // the response may be a task
+	end      context.CancelCauseFunc
 
 	done   chan struct{} // closed when the call has ended, with result and err
 	result *result
@@ -102,13 +105,14 @@ type roundCall struct {
 	expiry *time.Timer // ends the call if no answer comes
 }
 
-// startRoundCall starts a call, which runs until its work is done or end is called.
-func startRoundCall(x *request, work work) *roundCall {
+// startRoundCall starts a call, which runs until its work is done or end is called. approval is
+// that of the call that it repeats, or empty.
+func startRoundCall(x *request, work work, approval string) *roundCall {
 	rc := &roundCall{
 		Suspension: run.NewSuspension(run.Client{
 			Answers: slices.Sorted(maps.Keys(x.can.methods)), Capabilities: x.can.raw, Offered: x.answers, Fits: fitsQuestion,
 		}),
-		id: strings.ToLower(rand.Text()), owner: identity.Owner(x.who), request: x.digest(), tasks: x.can.tasks,
+		id: strings.ToLower(rand.Text()), owner: identity.Owner(x.who), request: x.digest(), tasks: x.can.tasks, approval: approval,
 		done: make(chan struct{}), task: make(chan *result, 1),
 	}
 	ctx, end := context.WithCancelCause(context.WithoutCancel(x.ctx))
