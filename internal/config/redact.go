@@ -3,11 +3,11 @@ package config
 import (
 	"bytes"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
@@ -82,11 +82,11 @@ func redact(tree any, path []string) any {
 var (
 	// attachedPassword is an argument such as -pSECRET, which database clients take. A word of
 	// letters is another flag.
-	attachedPassword = regexp.MustCompile(`^(-p)(\S*[^a-z\s-]\S*)$`)
+	attachedPassword = pattern.Lazy(`^(-p)(\S*[^a-z\s-]\S*)$`)
 	// portLike is what -p means for other programs.
-	portLike = regexp.MustCompile(`^[0-9.:/]+(tcp|udp)?$`)
+	portLike = pattern.Lazy(`^[0-9.:/]+(tcp|udp)?$`)
 	// loginInAddress is an address without scheme such as USER:PASSWORD@HOST.
-	loginInAddress = regexp.MustCompile(`^((?:[\w-]+=)?[^\s:@/]+:)[^\s@/]+(@[^\s@]+)$`)
+	loginInAddress = pattern.Lazy(`^((?:[\w-]+=)?[^\s:@/]+:)[^\s@/]+(@[^\s@]+)$`)
 )
 
 func redactText(path []string, value string) string {
@@ -106,10 +106,10 @@ func redactText(path []string, value string) string {
 			return value[:at+1] + hiddenValue
 		}
 	}
-	if part := attachedPassword.FindStringSubmatch(value); part != nil && path[0] == "sources" && !portLike.MatchString(part[2]) {
+	if part := attachedPassword().FindStringSubmatch(value); part != nil && path[0] == "sources" && !portLike().MatchString(part[2]) {
 		return part[1] + hiddenValue
 	}
-	if part := loginInAddress.FindStringSubmatch(value); part != nil {
+	if part := loginInAddress().FindStringSubmatch(value); part != nil {
 		return part[1] + hiddenValue + part[2]
 	}
 	if u, err := url.Parse(value); err == nil && u.Host != "" && u.RawQuery != "" {

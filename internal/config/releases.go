@@ -3,9 +3,10 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
+
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // Releases is the section "releases": how versions of tools are released.
@@ -80,9 +81,9 @@ func (r *Releases) fill() {
 	}
 }
 
-var buildName = regexp.MustCompile(`^(?:pypi:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|npm:(?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~_][A-Za-z0-9._~-]*)$`)
+var buildName = pattern.Lazy(`^(?:pypi:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|npm:(?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~_][A-Za-z0-9._~-]*)$`)
 
-var environmentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+var environmentName = pattern.Lazy(`^[a-z][a-z0-9-]{0,31}$`)
 
 func (c checker) checkReleases(r Releases) {
 	if b := r.Rollback; b.Confidence < 0.5 || b.Confidence >= 1 {
@@ -92,7 +93,7 @@ func (c checker) checkReleases(r Releases) {
 		c.addProblem("releases.rollback.slower", fmt.Sprintf("%v is less than 1", b.Slower), "for example 1.5")
 	}
 	for i, entry := range r.Packages.Build {
-		if !buildName.MatchString(entry) {
+		if !buildName().MatchString(entry) {
 			c.addProblem(fmt.Sprintf("releases.packages.build[%d]", i), quote(entry)+" names no package", "pypi:NAME or npm:NAME")
 		}
 	}
@@ -100,7 +101,7 @@ func (c checker) checkReleases(r Releases) {
 	for i, name := range r.Environments {
 		key := fmt.Sprintf("releases.environments[%d]", i)
 		switch {
-		case !environmentName.MatchString(name):
+		case !environmentName().MatchString(name):
 			c.addProblem(key, quote(name)+" is not the name of an environment", "for example staging")
 		case slices.Contains([]string{"prod", "test", "draft"}, name):
 			c.addProblem(key, quote(name)+" exists already", "remove it")

@@ -2,9 +2,10 @@ package config
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // Runtimes is the section "code.runtimes": settings of sandboxes that this machine does not
@@ -103,7 +104,7 @@ func (c checker) checkRuntimes(r Runtimes) {
 	c.checkTemporal("code.runtimes.temporal", r.Temporal)
 	for name, p := range r.Programs {
 		at := "code.runtimes.programs." + name
-		if !driverName.MatchString(name) || slices.Contains(reservedDriverNames, name) {
+		if !driverName().MatchString(name) || slices.Contains(reservedDriverNames, name) {
 			c.addProblem(at, name+" cannot be the name of a driver", "use small letters, digits, - and _, and no name of a runtime or engine of Toolroom")
 		}
 		if p.Command == "" {
@@ -113,7 +114,7 @@ func (c checker) checkRuntimes(r Runtimes) {
 }
 
 // driverName matches the names of drivers, which are parts of paths in URLs.
-var driverName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+var driverName = pattern.Lazy(`^[a-z][a-z0-9_-]{0,63}$`)
 
 // reservedDriverNames are the names of engines and runtimes that are not programs of the config.
 var reservedDriverNames = slices.Concat(warmRuntimes, []string{"auto", "host", "wasm", "js", "py", "py-lite", "py-native", "pyodide", "temporal"})

@@ -3,11 +3,11 @@ package effects
 import (
 	"net/netip"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // maxLines is how many lines of a value are examined one by one, and maxHosts how many of its
@@ -73,7 +73,7 @@ func isSchemeChar(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '+' || r == '-' || r == '.'
 }
 
-var drivePrefix = regexp.MustCompile(`^[A-Za-z]:[\\/]`)
+var drivePrefix = pattern.Lazy(`^[A-Za-z]:[\\/]`)
 
 // looksLikePath reports whether a line can be the path of a file: it begins like one, or it is
 // a single word with separators.
@@ -83,14 +83,14 @@ func looksLikePath(line string) bool {
 		return false
 	case line[0] == '/' || line[0] == '~' || line[0] == '\\',
 		strings.HasPrefix(line, "./"), strings.HasPrefix(line, "../"), strings.HasPrefix(line, `.\`), strings.HasPrefix(line, `..\`), line == "..",
-		drivePrefix.MatchString(line), strings.Contains(strings.ToLower(line), "..%2f"):
+		drivePrefix().MatchString(line), strings.Contains(strings.ToLower(line), "..%2f"):
 		return true
 	default:
 		return strings.ContainsAny(line, `/\`) && !strings.ContainsAny(line, " \t")
 	}
 }
 
-var hostName = regexp.MustCompile(`^(?:[A-Za-z0-9_-]+@)?([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)(\.?)(:[0-9]{1,5})?(/\S*)?$`)
+var hostName = pattern.Lazy(`^(?:[A-Za-z0-9_-]+@)?([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)(\.?)(:[0-9]{1,5})?(/\S*)?$`)
 
 // fileExtensions are extensions of file names that are not top-level domains.
 var fileExtensions = map[string]bool{
@@ -116,7 +116,7 @@ func looksLikeHost(text string) bool {
 	if _, err := netip.ParseAddr(text); err == nil {
 		return true
 	}
-	m := hostName.FindStringSubmatch(text)
+	m := hostName().FindStringSubmatch(text)
 	if m == nil || strings.Contains(text, "@") && m[3] == "" { // an email address
 		return false
 	}

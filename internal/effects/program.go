@@ -1,11 +1,11 @@
 package effects
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // operandModes is what a program does to the files that are its operands.
@@ -324,14 +324,14 @@ func (r *shellReader) readSed(args []field) {
 
 // sedSafe matches scripts that only change text: addresses, commands without arguments and
 // substitutions.
-var sedSafe = regexp.MustCompile(`^(?:[ \t\n;{}!]|[0-9]+|\$|,[ ]*[+~]?|~|/(?:[^/\\\n]|\\.)*/[IM]*|[pdqQ=nNgGhHxDPlz]+(?:[ \t;}\n]|$)|` +
+var sedSafe = pattern.Lazy(`^(?:[ \t\n;{}!]|[0-9]+|\$|,[ ]*[+~]?|~|/(?:[^/\\\n]|\\.)*/[IM]*|[pdqQ=nNgGhHxDPlz]+(?:[ \t;}\n]|$)|` +
 	`s/(?:[^/\\\n]|\\.)*/(?:[^/\\]|\\(?s:.))*/[gpiIMm0-9]*(?:[ \t;}\n]|$)|s\|(?:[^|\\\n]|\\.)*\|(?:[^|\\]|\\(?s:.))*\|[gpiIMm0-9]*(?:[ \t;}\n]|$)|` +
 	`s#(?:[^#\\\n]|\\.)*#(?:[^#\\]|\\(?s:.))*#[gpiIMm0-9]*(?:[ \t;}\n]|$)|s,(?:[^,\\\n]|\\.)*,(?:[^,\\]|\\(?s:.))*,[gpiIMm0-9]*(?:[ \t;}\n]|$))*$`)
 
 // readSedScript reads a sed script. Unless it only changes text, it may run any program and use
 // any file.
 func (r *shellReader) readSedScript(script string) {
-	if !sedSafe.MatchString(script) {
+	if !sedSafe().MatchString(script) {
 		r.addAnyCommand()
 		r.add(toolroom.EffectFile, "", "")
 	}
@@ -433,7 +433,7 @@ func (r *shellReader) readDatabaseClient(name string, args []field) {
 		for _, e := range found {
 			r.add(e.Kind, e.Mode, e.Target)
 		}
-		if slices.Contains(found, unknownSQL) || strings.Contains(f.text, `\`) || lite && sqliteEscapes.MatchString(f.text) {
+		if slices.Contains(found, unknownSQL) || strings.Contains(f.text, `\`) || lite && sqliteEscapes().MatchString(f.text) {
 			r.addAnyCommand() // .shell of sqlite3, \! of psql, system of mysql
 		}
 	}
@@ -492,4 +492,4 @@ func (r *shellReader) readDatabaseClient(name string, args []field) {
 }
 
 // sqliteEscapes matches SQL of sqlite3 and duckdb that starts programs, loads code or uses files.
-var sqliteEscapes = regexp.MustCompile(`(?i)\b(edit|readfile|writefile|load_extension|fsdir|zipfile|sqlar_|attach|vacuum|copy|install|load)`)
+var sqliteEscapes = pattern.Lazy(`(?i)\b(edit|readfile|writefile|load_extension|fsdir|zipfile|sqlar_|attach|vacuum|copy|install|load)`)

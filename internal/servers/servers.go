@@ -135,7 +135,7 @@ func (s *Server) remote() *Remote {
 func (s *Server) pkg(kind string) *Package {
 	for i := range s.Packages {
 		p := &s.Packages[i]
-		if p.RegistryType == kind && cmp.Or(p.Transport.Type, "stdio") == "stdio" && identifier(kind).MatchString(p.Identifier) && len(p.Version) <= 64 && version.MatchString(p.Version) {
+		if p.RegistryType == kind && cmp.Or(p.Transport.Type, "stdio") == "stdio" && identifier(kind).MatchString(p.Identifier) && len(p.Version) <= 64 && version().MatchString(p.Version) {
 			return p
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
@@ -33,14 +34,14 @@ type Start struct {
 }
 
 var (
-	npmName        = regexp.MustCompile(`^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-zA-Z0-9._~-]*$`)
-	pypiName       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	ociName        = regexp.MustCompile(`^[a-z0-9][a-z0-9.:_/-]*(@sha256:[0-9a-f]{64})?$`)
-	version        = regexp.MustCompile(`^[A-Za-z0-9._+!-]*$`)
-	placeholder    = regexp.MustCompile(`\{([A-Za-z0-9_.-]+)\}`)
-	variable       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	dockerVariable = regexp.MustCompile(`^(?i:DOCKER_.*|BUILDKIT_.*|LD_.*|DYLD_.*|PATH|HOME|https?_proxy|all_proxy)$`)
-	matchesNothing = regexp.MustCompile(`^\b$`)
+	npmName        = pattern.Lazy(`^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-zA-Z0-9._~-]*$`)
+	pypiName       = pattern.Lazy(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	ociName        = pattern.Lazy(`^[a-z0-9][a-z0-9.:_/-]*(@sha256:[0-9a-f]{64})?$`)
+	version        = pattern.Lazy(`^[A-Za-z0-9._+!-]*$`)
+	placeholder    = pattern.Lazy(`\{([A-Za-z0-9_.-]+)\}`)
+	variable       = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	dockerVariable = pattern.Lazy(`^(?i:DOCKER_.*|BUILDKIT_.*|LD_.*|DYLD_.*|PATH|HOME|https?_proxy|all_proxy)$`)
+	matchesNothing = pattern.Lazy(`^\b$`)
 )
 
 // identifier returns the pattern of package names of a kind. Names that do not match never get
@@ -48,13 +49,13 @@ var (
 func identifier(kind string) *regexp.Regexp {
 	switch kind {
 	case KindNPM:
-		return npmName
+		return npmName()
 	case KindPyPI:
-		return pypiName
+		return pypiName()
 	case KindOCI:
-		return ociName
+		return ociName()
 	}
-	return matchesNothing
+	return matchesNothing()
 }
 
 // Start returns how to use the server in one of its ways; "" is the best. The values of
@@ -133,11 +134,11 @@ func (r *Remote) start() *Start {
 
 func (st *Start) addEnvironment(p *Package) {
 	for _, e := range p.Environment {
-		if p.RegistryType == KindOCI && dockerVariable.MatchString(e.Name) {
+		if p.RegistryType == KindOCI && dockerVariable().MatchString(e.Name) {
 			st.Notes = append(st.Notes, "the variable "+e.Name+" was left out: it would be that of docker itself")
 			continue
 		}
-		if variable.MatchString(e.Name) {
+		if variable().MatchString(e.Name) {
 			st.Env[e.Name] = st.addInput(e)
 		}
 	}
@@ -154,7 +155,7 @@ func (st *Start) addInput(in Input) string {
 		st.Inputs = append(st.Inputs, in)
 		return "{" + in.Name + "}"
 	}
-	for _, match := range placeholder.FindAllStringSubmatch(in.Value, -1) {
+	for _, match := range placeholder().FindAllStringSubmatch(in.Value, -1) {
 		one, ok := in.Variables[match[1]]
 		if !ok {
 			continue
@@ -234,7 +235,7 @@ func (st *Start) Fill(values map[string]string) error {
 	}
 	fill := func(text string) (string, bool) {
 		whole := true
-		text = placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		text = placeholder().ReplaceAllStringFunc(text, func(match string) string {
 			name := match[1 : len(match)-1]
 			if !known[name] {
 				return match

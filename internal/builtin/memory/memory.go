@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/embed"
 	"github.com/toolroom/toolroom/internal/identity"
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -52,11 +52,11 @@ type Note struct {
 	Bytes     int      `json:"bytes" jsonschema:"size of its text"`
 }
 
-var link = regexp.MustCompile(`\[\[([A-Za-z0-9_][A-Za-z0-9._/-]*)\]\]`)
+var link = pattern.Lazy(`\[\[([A-Za-z0-9_][A-Za-z0-9._/-]*)\]\]`)
 
 func noteOf(namespace, text string) Note {
 	n := Note{Namespace: namespace, Content: text, Bytes: len(text)}
-	for _, m := range link.FindAllStringSubmatch(text, -1) {
+	for _, m := range link().FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(n.Links, m[1]) {
 			n.Links = append(n.Links, m[1])
 		}
@@ -170,7 +170,7 @@ type Forgotten struct {
 	Bytes      int    `json:"bytes" jsonschema:"bytes that are left"`
 }
 
-var emptyLines = regexp.MustCompile(`\n[ \t]*\n+`)
+var emptyLines = pattern.Lazy(`\n[ \t]*\n+`)
 
 func (m *memory) forget() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ForgetArgs, Forgotten]{
@@ -187,7 +187,7 @@ func (m *memory) forget() builtin.Tool {
 					return "", toolroom.Errorf(toolroom.CodeNotFound, "nothing is remembered in %s", in.Namespace).WithHint("list the namespaces: memory:list")
 				}
 				var left []string
-				for _, p := range emptyLines.Split(strings.TrimSpace(old), -1) {
+				for _, p := range emptyLines().Split(strings.TrimSpace(old), -1) {
 					if in.Text == "" || strings.Contains(strings.ToLower(p), strings.ToLower(in.Text)) {
 						out.Paragraphs++
 					} else {

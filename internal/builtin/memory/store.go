@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/atomicfile"
 	"github.com/toolroom/toolroom/internal/embed"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // store keeps the notes of all identities, in one Markdown file per namespace, which people can
@@ -35,10 +35,10 @@ const (
 // NamespaceForm is a regular expression for namespaces: names with slashes between them.
 const NamespaceForm = `^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,63}){0,7}$`
 
-var namespacePattern = regexp.MustCompile(NamespaceForm)
+var namespacePattern = pattern.Lazy(NamespaceForm)
 
 func checkNamespace(name string) error {
-	if namespacePattern.MatchString(name) {
+	if namespacePattern().MatchString(name) {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%.80q is not a namespace", name).
@@ -166,7 +166,7 @@ func (s store) list(owner string) ([]note, error) {
 			return err
 		}
 		info, err := d.Info()
-		if err == nil && namespacePattern.MatchString(filepath.ToSlash(rel)) {
+		if err == nil && namespacePattern().MatchString(filepath.ToSlash(rel)) {
 			all = append(all, note{filepath.ToSlash(rel), info})
 		}
 		if errors.Is(err, fs.ErrNotExist) {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
 	"github.com/toolroom/toolroom/internal/identity"
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -225,7 +225,7 @@ func (s *storage) runSync(ctx context.Context, req *source.Request, in SyncArgs)
 	}
 	for _, o := range objects {
 		namespace := namespaceOf(base, o.Key)
-		if names[namespace] > 1 || len(namespace) > 200 || !namespaceForm.MatchString(namespace) {
+		if names[namespace] > 1 || len(namespace) > 200 || !namespaceForm().MatchString(namespace) {
 			sum := sha256.Sum256([]byte(o.Key))
 			namespace = base + "/" + hex.EncodeToString(sum[:8])
 		}
@@ -268,7 +268,7 @@ func (s *storage) runSync(ctx context.Context, req *source.Request, in SyncArgs)
 	return out, seen.save()
 }
 
-var namespaceForm = regexp.MustCompile(memory.NamespaceForm)
+var namespaceForm = pattern.Lazy(memory.NamespaceForm)
 
 // unreadable is the prefix of the saved ETag of an object that could not be read.
 const unreadable = "unreadable "

@@ -11,13 +11,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -312,7 +312,7 @@ type result struct {
 	Published2 string `json:"published_date"`
 }
 
-var tags = regexp.MustCompile(`<[^<>]{0,200}>`)
+var tags = pattern.Lazy(`<[^<>]{0,200}>`)
 
 func (s *Search) parseItems(q query, body []byte) ([]Item, error) {
 	var a answer
@@ -328,12 +328,12 @@ func (s *Search) parseItems(q query, body []byte) ([]Item, error) {
 	}
 	items := []Item{}
 	for _, r := range list {
-		text := html.UnescapeString(tags.ReplaceAllString(cmp.Or(r.Description, r.Content, r.Text), ""))
+		text := html.UnescapeString(tags().ReplaceAllString(cmp.Or(r.Description, r.Content, r.Text), ""))
 		if u, err := url.Parse(r.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" {
 			continue
 		}
 		items = append(items, Item{
-			Title: html.UnescapeString(tags.ReplaceAllString(r.Title, "")), URL: r.URL,
+			Title: html.UnescapeString(tags().ReplaceAllString(r.Title, "")), URL: r.URL,
 			Description: strings.Join(strings.Fields(text), " "), Published: cmp.Or(r.Age, r.PageAge, r.Published, r.Published2),
 		})
 	}

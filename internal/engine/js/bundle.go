@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	pathpkg "path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-sourcemap/sourcemap"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // Bundle is the files of a tool, joined to one text.
@@ -120,7 +120,7 @@ func (r *resolver) build(files map[string]string, main, entry string, local bool
 			b.NeedsNode = uses
 		}
 		b.Source = opening + text
-		for _, found := range requireCall.FindAllStringSubmatch(text, -1) {
+		for _, found := range requireCall().FindAllStringSubmatch(text, -1) {
 			if !slices.Contains(b.Builtins, found[1]) {
 				b.Builtins = append(b.Builtins, found[1])
 			}
@@ -201,11 +201,11 @@ func setupResolver(b api.PluginBuild, r *resolver, files map[string]string, main
 }
 
 // unresolvedImport matches esbuild's message about an import that it cannot resolve.
-var unresolvedImport = regexp.MustCompile(`^Could not resolve "([^"]+)"`)
+var unresolvedImport = pattern.Lazy(`^Could not resolve "([^"]+)"`)
 
 func bundleFailure(files map[string]string, main string, m api.Message) *bridge.Failure {
 	f := &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: m.Text, File: main}
-	if found := unresolvedImport.FindStringSubmatch(m.Text); found != nil {
+	if found := unresolvedImport().FindStringSubmatch(m.Text); found != nil {
 		f.Message = fmt.Sprintf("there is no module %q: add it to dependencies", found[1])
 	}
 	if m.Location != nil && strings.HasPrefix(m.Location.File, toolNamespace+":") {

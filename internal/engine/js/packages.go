@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // Packages says where the packages of a tool are, and what runs it.
@@ -43,9 +44,9 @@ const nodeMarker = "__toolroom_node_"
 // importMarker follows marker in the names that stand for modules of Node.
 const importMarker = "import_"
 
-var notWord = regexp.MustCompile(`\W`)
+var notWord = pattern.Lazy(`\W`)
 
-var markedName = regexp.MustCompile(`(typeof\s+)?\b` + nodeMarker + `(\w+)__\b`)
+var markedName = pattern.Lazy(`(typeof\s+)?\b` + nodeMarker + `(\w+)__\b`)
 
 // restoreNames returns a bundle with its original names in place of the marked ones. uses is the
 // first of Node's globals or modules that it uses without a test in the same line whether it
@@ -53,7 +54,7 @@ var markedName = regexp.MustCompile(`(typeof\s+)?\b` + nodeMarker + `(\w+)__\b`)
 func restoreNames(source []byte) (text, uses string) {
 	for line := range bytes.Lines(source) {
 		asked := map[string]bool{}
-		for _, found := range markedName.FindAllSubmatch(line, -1) {
+		for _, found := range markedName().FindAllSubmatch(line, -1) {
 			name := string(found[2])
 			asked[name] = asked[name] || len(found[1]) > 0
 			if !asked[name] && uses == "" {
@@ -64,12 +65,12 @@ func restoreNames(source []byte) (text, uses string) {
 			}
 		}
 	}
-	return string(markedName.ReplaceAll(source, []byte("$1$2"))), uses
+	return string(markedName().ReplaceAll(source, []byte("$1$2"))), uses
 }
 
 // needsFolder matches code that only works if the package is in its own folder: it reads files of
 // the folder, or chooses modules at run time.
-var needsFolder = regexp.MustCompile("\\b__(?:dirname|filename)\\b|\\bimport\\.meta\\.(?:url|dirname|filename|resolve)\\b|\\brequire\\.resolve\\b|\\bcreateRequire\\b|\\brequire\\(\\s*[^'\"\\s)]")
+var needsFolder = pattern.Lazy("\\b__(?:dirname|filename)\\b|\\bimport\\.meta\\.(?:url|dirname|filename|resolve)\\b|\\brequire\\.resolve\\b|\\bcreateRequire\\b|\\brequire\\(\\s*[^'\"\\s)]")
 
 // resolver makes esbuild find the modules of a tool and of its packages.
 type resolver struct {
@@ -200,7 +201,7 @@ func packageOf(name string) string {
 }
 
 // requireCall matches the call in a bundle that loads one of Node's modules.
-var requireCall = regexp.MustCompile(`globalThis\.require\("(node:[a-z0-9_/]+)"\)`)
+var requireCall = pattern.Lazy(`globalThis\.require\("(node:[a-z0-9_/]+)"\)`)
 
 func (r *resolver) setup(b api.PluginBuild) {
 	module := func(namespace string, text func(path string) string) {
@@ -211,7 +212,7 @@ func (r *resolver) setup(b api.PluginBuild) {
 	}
 	module(builtinNamespace, func(name string) string {
 		if !r.packages.Node {
-			return "module.exports = " + nodeMarker + importMarker + notWord.ReplaceAllString(name, "_") + "__"
+			return "module.exports = " + nodeMarker + importMarker + notWord().ReplaceAllString(name, "_") + "__"
 		}
 		return fmt.Sprintf("module.exports = globalThis.require(%q)", "node:"+name)
 	})
@@ -232,7 +233,7 @@ func (r *resolver) load(a api.OnLoadArgs) (api.OnLoadResult, error) {
 	loader := map[string]api.Loader{".js": api.LoaderJS, ".mjs": api.LoaderJS, ".cjs": api.LoaderJS, ".json": api.LoaderJSON}[filepath.Ext(a.Path)]
 	code := string(text)
 	switch {
-	case loader == api.LoaderNone, loader == api.LoaderJS && (needsFolder.MatchString(code) || measure(code) != nil), loader == api.LoaderJSON && !json.Valid(text):
+	case loader == api.LoaderNone, loader == api.LoaderJS && (needsFolder().MatchString(code) || measure(code) != nil), loader == api.LoaderJSON && !json.Valid(text):
 		inside = filepath.ToSlash(inside)
 		name := packageOf(inside[strings.LastIndex("/"+inside, "/node_modules/")+len("node_modules/"):])
 		if r.packages.Node {

@@ -2,7 +2,6 @@ package js
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -10,6 +9,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // Program is a program that is ready to run.
@@ -184,13 +184,13 @@ func (p *Program) MapPosition(line, column int) (int, int, bool) {
 	return line, column, true
 }
 
-var frameLine = regexp.MustCompile(`(?m)^(    at .*?\(?)<program>:(\d+):(\d+)(\)?)$\n?`)
+var frameLine = pattern.Lazy(`(?m)^(    at .*?\(?)<program>:(\d+):(\d+)(\)?)$\n?`)
 
 // MapFailure rewrites the positions in a guest's failure, whose file is <program>, to positions
 // in the author's text.
 func (p *Program) MapFailure(f *bridge.Failure) {
-	f.Trace = frameLine.ReplaceAllStringFunc(f.Trace, func(text string) string {
-		part := frameLine.FindStringSubmatch(text)
+	f.Trace = frameLine().ReplaceAllStringFunc(f.Trace, func(text string) string {
+		part := frameLine().FindStringSubmatch(text)
 		line, _ := strconv.Atoi(part[2])
 		column, _ := strconv.Atoi(part[3])
 		line, column, ok := p.MapPosition(line, column)

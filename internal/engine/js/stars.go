@@ -1,12 +1,13 @@
 package js
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // starExports estimates esbuild's work for `export * from` statements. esbuild follows every path
@@ -27,10 +28,10 @@ const wordGap = `(?:[^\w$"'` + "`" + `{}()*/]|/\*(?s:.*?)\*/|//[^\n\r\x{2028}\x{
 
 // starExport matches `export * from "…"`, also in a string or comment, where the replacement does
 // no harm.
-var starExport = regexp.MustCompile(`\bexport` + wordGap + `\*` + wordGap + `from` + wordGap + `("[^"\n]*"|'[^'\n]*')`)
+var starExport = pattern.Lazy(`\bexport` + wordGap + `\*` + wordGap + `from` + wordGap + `("[^"\n]*"|'[^'\n]*')`)
 
 // exportStatement matches the beginning of an export, with its list of names.
-var exportStatement = regexp.MustCompile(`\bexport\b(?:[^{}"'` + "`" + `;]*\{[^}]*\})?`)
+var exportStatement = pattern.Lazy(`\bexport\b(?:[^{}"'` + "`" + `;]*\{[^}]*\})?`)
 
 // maxExported bounds the sum of all exports, each multiplied by the length of its file. esbuild
 // reports each duplicate export, and reads the file up to it for that.
@@ -39,7 +40,7 @@ const maxExported = 300_000_000
 // exportsOf returns the number of exports in a file, multiplied by its length.
 func exportsOf(text string) int {
 	exports := 0
-	for _, one := range exportStatement.FindAllString(text, -1) {
+	for _, one := range exportStatement().FindAllString(text, -1) {
 		exports += 1 + strings.Count(one, ",")
 	}
 	return exports * len(text)
@@ -47,7 +48,7 @@ func exportsOf(text string) int {
 
 // withoutStars returns the text of a file with an import in place of each `export * from "…"`.
 func (s *starExports) withoutStars(file, text string) string {
-	plain := starExport.ReplaceAllString(text, "import $1")
+	plain := starExport().ReplaceAllString(text, "import $1")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.exports[file] = strings.Count(text, "export") + strings.Count(text, ",")

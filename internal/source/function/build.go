@@ -18,7 +18,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +26,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -63,9 +63,9 @@ func ParseAllowed(entry string) (kind, name string, ok bool) {
 	kind, name, _ = strings.Cut(entry, ":")
 	switch kind {
 	case pypi:
-		return kind, normalizedName(name), pypiName.MatchString(name)
+		return kind, normalizedName(name), pypiName().MatchString(name)
 	case npm:
-		found := requirement.FindStringSubmatch(name)
+		found := requirement().FindStringSubmatch(name)
 		return kind, name, found != nil && found[1] == name
 	}
 	return "", "", false
@@ -84,21 +84,21 @@ func allowHint(kind, name string) string {
 }
 
 var (
-	pypiName    = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	separators  = regexp.MustCompile(`[-_.]+`)
-	leadingZero = regexp.MustCompile(`\b0+([0-9])`)
+	pypiName    = pattern.Lazy(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	separators  = pattern.Lazy(`[-_.]+`)
+	leadingZero = pattern.Lazy(`\b0+([0-9])`)
 )
 
 // normalizedName returns the normal form of a Python package's name (PEP 503).
 func normalizedName(name string) string {
-	return strings.ToLower(separators.ReplaceAllString(name, "-"))
+	return strings.ToLower(separators().ReplaceAllString(name, "-"))
 }
 
 // sameVersion reports whether two spellings are the same version, as far as build backends
 // spell versions differently.
 func sameVersion(a, b string) bool {
 	spell := func(v string) string {
-		return leadingZero.ReplaceAllString(strings.NewReplacer("_", "-", "+", "-").Replace(strings.ToLower(strings.TrimPrefix(v, "v"))), "$1")
+		return leadingZero().ReplaceAllString(strings.NewReplacer("_", "-", "+", "-").Replace(strings.ToLower(strings.TrimPrefix(v, "v"))), "$1")
 	}
 	return spell(a) == spell(b)
 }
@@ -114,7 +114,7 @@ func (r Resolver) mayBuild(requires []string) bool {
 // isIndexRequirement reports whether a requirement names a package of an index, and not a file,
 // folder or address.
 func isIndexRequirement(requirement string) bool {
-	return !strings.ContainsAny(requirement, "\n\r\x00@/\\") && pypiName.MatchString((strings.TrimSpace(requirement) + "-")[:1])
+	return !strings.ContainsAny(requirement, "\n\r\x00@/\\") && pypiName().MatchString((strings.TrimSpace(requirement) + "-")[:1])
 }
 
 // buildableNames returns the names of the Python packages that may be built, except those in
@@ -147,7 +147,7 @@ type builtWheel struct {
 const builtURLPrefix = "built:"
 
 // builtWheelURL matches the addresses of built wheels in a lock of uv.
-var builtWheelURL = regexp.MustCompile(`"file://[^"]*/toolroom-built/`)
+var builtWheelURL = pattern.Lazy(`"file://[^"]*/toolroom-built/`)
 
 // resolveWithBuilds resolves requirements with packages that must be built. uv finds their
 // source distributions without reading them, their wheels are built in a sandbox, and uv
@@ -203,7 +203,7 @@ func (r Resolver) resolveWithBuilds(ctx context.Context, requires []string, whee
 			done = append(done, one)
 		}
 		if lock, why = r.compile(ctx, requires, wheels, "--no-build", "--find-links", links); why == nil {
-			return withProvenance(builtWheelURL.ReplaceAllString(lock, `"`+builtURLPrefix), done)
+			return withProvenance(builtWheelURL().ReplaceAllString(lock, `"`+builtURLPrefix), done)
 		}
 		if ctx.Err() != nil {
 			return "", ctx.Err()
@@ -238,7 +238,7 @@ func sdists(lock string) ([]builtWheel, error) {
 			continue
 		}
 		sum := p.Sdist.Hashes["sha256"]
-		if !isSHA256.MatchString(sum) {
+		if !isSHA256().MatchString(sum) {
 			return nil, toolroom.Errorf(toolroom.CodeDenied, "the source distribution of %s %s has no SHA-256, so its content cannot be checked", p.Name, p.Version).
 				WithHint("use an index that publishes hashes")
 		}

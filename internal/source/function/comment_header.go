@@ -1,21 +1,21 @@
 package function
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // commentHeader matches the first line of a header in comments: "# toolroom:", "// toolroom:" or
 // "/* toolroom:". Within a block comment the line needs no mark. Keys may follow in braces.
-var commentHeader = regexp.MustCompile(`^[ \t]*(#|//|--|;+|%|\*|/\*+|)[ \t]*toolroom:[ \t]*(\{.*\}|)[ \t]*(?:\*/)?[ \t]*$`)
+var commentHeader = pattern.Lazy(`^[ \t]*(#|//|--|;+|%|\*|/\*+|)[ \t]*toolroom:[ \t]*(\{.*\}|)[ \t]*(?:\*/)?[ \t]*$`)
 
 // yamlLine matches the position in an error of the YAML decoder.
-var yamlLine = regexp.MustCompile(`line (\d+)(?:, column \d+)?: `)
+var yamlLine = pattern.Lazy(`line (\d+)(?:, column \d+)?: `)
 
 // yamlNoise removes words from the decoder's errors that mean nothing to an author.
 var yamlNoise = strings.NewReplacer("yaml: construct errors: ", "", "yaml: ", "", " in type function.Manifest", "")
@@ -33,9 +33,9 @@ func readCommentHeader(file, source string) (Manifest, error) {
 	}
 	if err := decodeYAML(text, &m); err != nil {
 		line, message := first, strings.Join(strings.Fields(err.Error()), " ")
-		if at := yamlLine.FindStringSubmatch(message); at != nil {
+		if at := yamlLine().FindStringSubmatch(message); at != nil {
 			below, _ := strconv.Atoi(at[1]) // digits
-			line, message = first+below-1, yamlLine.ReplaceAllString(message, "")
+			line, message = first+below-1, yamlLine().ReplaceAllString(message, "")
 		}
 		return m, fileError(file, line, 1, "the header cannot be read: "+yamlNoise.Replace(message), "see docs/tools.md for its fields")
 	}
@@ -54,7 +54,7 @@ func commentText(source string) (text string, first int) {
 		unmarked := strings.TrimLeft(line, " \t")
 		if first == 0 {
 			block = block || strings.HasPrefix(unmarked, "/*")
-			if found := commentHeader.FindStringSubmatch(line); found != nil && (block || found[1] != "") {
+			if found := commentHeader().FindStringSubmatch(line); found != nil && (block || found[1] != "") {
 				mark, first = found[1], number
 				header.WriteString(found[2] + "\n")
 				if !strings.HasPrefix(mark, "/*") {

@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // passwordHint is the hint for an index that needs a password.
@@ -30,7 +30,7 @@ func IndexPasswords(environ []string) map[string]*url.Userinfo {
 			return
 		}
 		user := at.User
-		variable := "UV_INDEX_" + notVariableChar.ReplaceAllString(strings.ToUpper(name), "_")
+		variable := "UV_INDEX_" + notVariableChar().ReplaceAllString(strings.ToUpper(name), "_")
 		if who, ok := env[variable+"_USERNAME"]; ok && name != "" {
 			user = url.UserPassword(who, env[variable+"_PASSWORD"])
 		}
@@ -73,7 +73,7 @@ func IndexPasswords(environ []string) map[string]*url.Userinfo {
 	return known
 }
 
-var notVariableChar = regexp.MustCompile(`[^A-Z0-9]`)
+var notVariableChar = pattern.Lazy(`[^A-Z0-9]`)
 
 // origin returns the part of an address for which a password is valid.
 func origin(at *url.URL) string { return at.Scheme + "://" + strings.ToLower(at.Host) }

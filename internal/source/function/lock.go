@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // Resolver resolves requirements with uv.
@@ -119,22 +119,22 @@ func unnamedFile(folder string, content []byte) (*os.File, error) {
 }
 
 // needsBuild matches uv's error for a package without a usable wheel.
-var needsBuild = regexp.MustCompile("Wheels are required for `([A-Za-z0-9._-]+)`")
+var needsBuild = pattern.Lazy("Wheels are required for `([A-Za-z0-9._-]+)`")
 
 // userinfoPattern matches user and password in an address: uv prints lines of an invalid uv.toml.
-var userinfoPattern = regexp.MustCompile(`//[^/@\s]*@`)
+var userinfoPattern = pattern.Lazy(`//[^/@\s]*@`)
 
 // resolveError returns the error for requirements that uv could not resolve.
 func resolveError(requires []string, said string) error {
 	const most = 1500
-	said = userinfoPattern.ReplaceAllString(said, "//***@")
+	said = userinfoPattern().ReplaceAllString(said, "//***@")
 	if len(said) > most {
 		said = said[:most] + "…"
 	}
 	e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependencies %s cannot be resolved: %s", strings.Join(requires, ", "), strings.Join(strings.Fields(said), " "))
 	if strings.Contains(said, "build") || strings.Contains(said, "source distribution") || strings.Contains(said, "no usable wheels") || strings.Contains(said, "no wheels") {
 		name := "NAME"
-		if found := needsBuild.FindStringSubmatch(said); found != nil {
+		if found := needsBuild().FindStringSubmatch(said); found != nil {
 			name = found[1]
 		}
 		return e.WithHint("a package has only a source distribution, whose build runs its code: choose a version with wheels, push with --wheels FOLDER, or allow its build in a sandbox: %s", allowHint(pypi, name))
@@ -155,7 +155,7 @@ type wheel struct {
 }
 
 // isSHA256 matches a hash. It comes from an index and becomes the name of a file.
-var isSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var isSHA256 = pattern.Lazy(`^[0-9a-f]{64}$`)
 
 // pylock is a lock of uv (PEP 751), with the records of wheels that were built here.
 type pylock struct {
@@ -193,7 +193,7 @@ func parseWheels(lock string) ([]wheel, error) {
 		}
 		w := p.Wheels[0]
 		w.Package, w.Version = p.Name, p.Version
-		if !isSHA256.MatchString(w.Hashes["sha256"]) {
+		if !isSHA256().MatchString(w.Hashes["sha256"]) {
 			return nil, toolroom.Errorf(toolroom.CodeDenied, "%s %s has no SHA-256 in the lock, so its content cannot be checked", p.Name, p.Version).
 				WithHint("use an index that publishes hashes")
 		}

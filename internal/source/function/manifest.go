@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/internal/yamldate"
 )
 
@@ -106,17 +106,17 @@ func decodeYAML(text string, m *Manifest) error {
 }
 
 // pythonHeader matches a block of PEP 723.
-var pythonHeader = regexp.MustCompile(`(?m)^# /// script[ \t]*$\n((?:#(?:| .*)$\n?)+)`)
+var pythonHeader = pattern.Lazy(`(?m)^# /// script[ \t]*$\n((?:#(?:| .*)$\n?)+)`)
 
 // nearPythonHeader matches a line that looks like the beginning of a header but is not one.
-var nearPythonHeader = regexp.MustCompile(`(?m)^#[ \t]*(?:///[ \t]*[Ss]cript|toolroom:)[ \t]*$`)
+var nearPythonHeader = pattern.Lazy(`(?m)^#[ \t]*(?:///[ \t]*[Ss]cript|toolroom:)[ \t]*$`)
 
 // readPythonHeader reads the metadata of a Python file: what its header declares, if it has one.
 func readPythonHeader(file, source string) (Manifest, error) {
 	source = strings.ReplaceAll(source, "\r\n", "\n")
-	at := pythonHeader.FindStringSubmatchIndex(source)
+	at := pythonHeader().FindStringSubmatchIndex(source)
 	if at == nil {
-		if near := nearPythonHeader.FindStringIndex(source); near != nil {
+		if near := nearPythonHeader().FindStringIndex(source); near != nil {
 			return Manifest{}, fileError(file, 1+strings.Count(source[:near[0]], "\n"), 1, "the header cannot be read: "+strings.TrimSpace(source[near[0]:near[1]]),
 				`begin it with a line "# /// script" and end it with "# ///"; what is between is TOML, with the table [tool.toolroom]`)
 		}
@@ -149,7 +149,7 @@ func readPythonHeader(file, source string) (Manifest, error) {
 		if parse, ok := err.(toml.ParseError); ok { //nolint:errorlint // Decode returns it bare
 			line, message = first+parse.Position.Line, parse.Message
 		}
-		if at := wrongType.FindStringSubmatch(message); at != nil {
+		if at := wrongType().FindStringSubmatch(message); at != nil {
 			n, _ := strconv.Atoi(at[1])
 			return Manifest{}, fileError(file, first+n, 1, fmt.Sprintf("%s in the header is of type %s, and must be of type %s", at[2], at[3], strings.Replace(at[4], "slice", "list", 1)),
 				"see docs/tools.md for the keys")
@@ -165,7 +165,7 @@ func readPythonHeader(file, source string) (Manifest, error) {
 }
 
 // wrongType matches the decoder's error for a value of the wrong type.
-var wrongType = regexp.MustCompile(`^toml: line (\d+) \(last key "([^"]+)"\): incompatible types: TOML value has type (.+); destination has type (.+)$`)
+var wrongType = pattern.Lazy(`^toml: line (\d+) \(last key "([^"]+)"\): incompatible types: TOML value has type (.+); destination has type (.+)$`)
 
 // checkUnknownKeys returns an error for the first unknown key of a header. A limit, secret or
 // package that is misspelt, or in the wrong table, must not be ignored silently.

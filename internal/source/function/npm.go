@@ -13,12 +13,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // NPM resolves the packages of functions in JavaScript and TypeScript, and installs them into
@@ -44,7 +44,7 @@ const (
 
 // requirement matches name or name@range: a package of a registry, with an alias if the
 // range begins with npm:.
-var requirement = regexp.MustCompile(`^((?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~_][A-Za-z0-9._~-]*)(?:@((?:npm:)?[^:\x00-\x1f]*))?$`)
+var requirement = pattern.Lazy(`^((?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~_][A-Za-z0-9._~-]*)(?:@((?:npm:)?[^:\x00-\x1f]*))?$`)
 
 // PackageRequirements returns the dependencies that a package.json declares, as name@range.
 func PackageRequirements(text string) ([]string, error) {
@@ -85,7 +85,7 @@ func (c *Code) readPackages() error {
 func packageJSON(requires []string) ([]byte, error) {
 	dependencies := map[string]string{}
 	for _, one := range requires {
-		found := requirement.FindStringSubmatch(one)
+		found := requirement().FindStringSubmatch(one)
 		if found == nil || strings.Contains(found[2], "/") && !strings.HasPrefix(found[2], "npm:") {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependency %q is not a package of a registry", one).
 				WithHint("write name or name@range, for example semver@^7; folders, addresses and repositories have no hashes")
@@ -269,12 +269,12 @@ func npmReason(out []byte) string {
 			fields = fields[1:] // npm writes them before every line
 		}
 		line = strings.Join(fields, " ")
-		if npmAdvice.MatchString(line) {
+		if npmAdvice().MatchString(line) {
 			break
 		}
 		if one, ok := strings.CutPrefix(line, "code "); ok && code == "" {
 			code = one + ": "
-		} else if !npmDetail.MatchString(line) {
+		} else if !npmDetail().MatchString(line) {
 			words = append(words, fields...)
 		}
 	}
@@ -288,8 +288,8 @@ func npmReason(out []byte) string {
 // npmAdvice matches the first line after the cause of a failure; npmDetail matches lines that do
 // not belong to the cause.
 var (
-	npmAdvice = regexp.MustCompile(`^(Note that|In most cases|This is a problem related|If you |Fix the upstream|For a full report|A complete log|Log files)`)
-	npmDetail = regexp.MustCompile(`^(at |node_modules/|While resolving:|(errno|syscall) |\w+: .*,$|\}$)`)
+	npmAdvice = pattern.Lazy(`^(Note that|In most cases|This is a problem related|If you |Fix the upstream|For a full report|A complete log|Log files)`)
+	npmDetail = pattern.Lazy(`^(at |node_modules/|While resolving:|(errno|syscall) |\w+: .*,$|\}$)`)
 )
 
 // npmHint returns the hint for a reason of npmReason, or otherwise if there is none.
@@ -305,7 +305,7 @@ func npmHint(said, otherwise string) string {
 }
 
 // namedVariable matches a variable of the environment in an .npmrc.
-var namedVariable = regexp.MustCompile(`\$\{([^}?]+)\??\}`)
+var namedVariable = pattern.Lazy(`\$\{([^}?]+)\??\}`)
 
 // NPMVariables returns the variables of an environment that the user's .npmrc refers to, usually
 // for tokens.
@@ -316,7 +316,7 @@ func NPMVariables(environ []string) []string {
 		return nil
 	}
 	var named []string
-	for _, found := range namedVariable.FindAllStringSubmatch(string(text), -1) {
+	for _, found := range namedVariable().FindAllStringSubmatch(string(text), -1) {
 		if value, ok := env[found[1]]; ok {
 			named = append(named, found[1]+"="+value)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // ProgramRun is a run of a program in code mode, from which File makes a function.
@@ -30,12 +31,12 @@ type ProgramRun struct {
 	Egress     []string
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var identifier = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // File returns the name and the text of the function's file, and the arguments with which the
 // function does what the program did. Errors have code invalid_arguments or unsupported.
 func (r *ProgramRun) File() (name, text string, arguments json.RawMessage, err error) {
-	if !identifier.MatchString(r.Name) {
+	if !identifier().MatchString(r.Name) {
 		return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not the name of a function", r.Name).WithHint("use letters, digits and _")
 	}
 	python := r.Language == "python"
@@ -60,7 +61,7 @@ func (r *ProgramRun) File() (name, text string, arguments json.RawMessage, err e
 		if !json.Valid(literal) || string(literal) == `""` {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the constant for the parameter %s is empty or not JSON", name)
 		}
-		if !identifier.MatchString(name) {
+		if !identifier().MatchString(name) {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be a parameter", name)
 		}
 		if rebindsName(code, name, literal, python) {
@@ -75,7 +76,7 @@ func (r *ProgramRun) File() (name, text string, arguments json.RawMessage, err e
 		values[name] = r.Literals[name]
 	}
 	for name := range values {
-		if !identifier.MatchString(name) || name == "context" {
+		if !identifier().MatchString(name) || name == "context" {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be a parameter", name)
 		}
 	}
@@ -103,7 +104,7 @@ func rebindsName(code, name string, literal json.RawMessage, python bool) bool {
 		case ")", "]":
 			depth--
 		case name:
-			if bindingWords[before] || (depth == 0 || !python) && assignment.MatchString(rest) {
+			if bindingWords[before] || (depth == 0 || !python) && assignment().MatchString(rest) {
 				bound++
 			}
 		}
@@ -129,7 +130,7 @@ var bindingWords = map[string]bool{
 }
 
 // assignment matches the text after a name that is assigned to.
-var assignment = regexp.MustCompile(`^[ \t]*(:[^=\n(){}]*)?([-+*/%&|^@?<>]*=([^=>]|$)|\+\+|--|=>)`)
+var assignment = pattern.Lazy(`^[ \t]*(:[^=\n(){}]*)?([-+*/%&|^@?<>]*=([^=>]|$)|\+\+|--|=>)`)
 
 // usesName reports whether name is a word in code.
 func usesName(code, name string) bool {
@@ -182,11 +183,11 @@ func replaceLiteral(code string, literal json.RawMessage, name string, python bo
 }
 
 var (
-	pythonToken = regexp.MustCompile(`(?s)^(#[^\n]*|\w*"""(\\.|[^\\])*?("""|$)|\w*'''(\\.|[^\\])*?('''|$)|\w*"(\\.|[^"\\\n])*"?|\w*'(\\.|[^'\\\n])*'?|[\w.]+|.)`)
-	scriptToken = regexp.MustCompile(`(?s)^(//[^\n]*|/\*.*?(\*/|$)|"(\\.|[^"\\\n])*"?|'(\\.|[^'\\\n])*'?|[\w.$]+|.)`)
+	pythonToken = pattern.Lazy(`(?s)^(#[^\n]*|\w*"""(\\.|[^\\])*?("""|$)|\w*'''(\\.|[^\\])*?('''|$)|\w*"(\\.|[^"\\\n])*"?|\w*'(\\.|[^'\\\n])*'?|[\w.]+|.)`)
+	scriptToken = pattern.Lazy(`(?s)^(//[^\n]*|/\*.*?(\*/|$)|"(\\.|[^"\\\n])*"?|'(\\.|[^'\\\n])*'?|[\w.$]+|.)`)
 	// scriptRegexp matches a regular expression literal. It must only be used where one can
 	// begin.
-	scriptRegexp = regexp.MustCompile(`^/(\\.|\[(\\.|[^\]\\\n])*\]|[^/*\\\n\[])(\\.|\[(\\.|[^\]\\\n])*\]|[^/\\\n\[])*/\w*`)
+	scriptRegexp = pattern.Lazy(`^/(\\.|\[(\\.|[^\]\\\n])*\]|[^/*\\\n\[])(\\.|\[(\\.|[^\]\\\n])*\]|[^/\\\n\[])*/\w*`)
 )
 
 // inWord reports whether the byte of code at i belongs to a name or a number.
@@ -205,17 +206,17 @@ const valuePrefixes = "(,=:[!&|?{};+-*/%<>^~"
 // the previous token.
 func nextToken(code, before string, python bool) string {
 	if python {
-		return pythonToken.FindString(code)
+		return pythonToken().FindString(code)
 	}
 	if code[0] == '`' {
 		return code[:templateEnd(code)]
 	}
 	if before == "" || before == "return" || strings.Contains(valuePrefixes, before) {
-		if found := scriptRegexp.FindString(code); found != "" {
+		if found := scriptRegexp().FindString(code); found != "" {
 			return found
 		}
 	}
-	return scriptToken.FindString(code)
+	return scriptToken().FindString(code)
 }
 
 // templateEnd returns the length of the template literal at the beginning of code.
@@ -277,7 +278,7 @@ func (r *ProgramRun) pythonFile(code string, values map[string]json.RawMessage) 
 		}
 	}
 	for _, namespace := range r.Namespaces {
-		if identifier.MatchString(namespace) && usesName(code, namespace) {
+		if identifier().MatchString(namespace) && usesName(code, namespace) {
 			fmt.Fprintf(&b, "    %s = context.tools.%s\n", namespace, namespace)
 		}
 	}
@@ -312,7 +313,7 @@ func (r *ProgramRun) scriptFile(code string, values map[string]json.RawMessage) 
 		b.WriteString("const call_tool = context.callTool;\n")
 	}
 	for _, namespace := range r.Namespaces {
-		if identifier.MatchString(namespace) && usesName(code, namespace) {
+		if identifier().MatchString(namespace) && usesName(code, namespace) {
 			fmt.Fprintf(&b, "const %s = context.tools.%s;\n", namespace, namespace)
 		}
 	}
@@ -415,13 +416,13 @@ func indentPython(code string) string {
 	return b.String()
 }
 
-var pythonStatement = regexp.MustCompile(`^(if|for|while|def|class|import|from|return|try|except|finally|else|elif|with|raise|pass|del|global|nonlocal|assert|async|break|continue|match|@)\b|^@`)
+var pythonStatement = pattern.Lazy(`^(if|for|while|def|class|import|from|return|try|except|finally|else|elif|with|raise|pass|del|global|nonlocal|assert|async|break|continue|match|@)\b|^@`)
 
-var pythonAssignment = regexp.MustCompile(`^[\w.\[\]'", ()*]+(\s*:\s*[\w.\[\], ]+)?\s*([+\-*/%&|^@]|//|\*\*|<<|>>)?=[^=]`)
+var pythonAssignment = pattern.Lazy(`^[\w.\[\]'", ()*]+(\s*:\s*[\w.\[\], ]+)?\s*([+\-*/%&|^@]|//|\*\*|<<|>>)?=[^=]`)
 
 // isExpression reports whether a line at the top level of a program begins an expression.
 func isExpression(line string) bool {
-	return !pythonStatement.MatchString(line) && !pythonAssignment.MatchString(line)
+	return !pythonStatement().MatchString(line) && !pythonAssignment().MatchString(line)
 }
 
 // insideMultilineText reports which lines begin within a string with three quotes.
