@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +61,7 @@ func (a *cli) callsCommand() *cobra.Command {
 				a.screen.say("No matching receipts.")
 				return a.suggestFilters(ctx, r, filter)
 			}
-			if err := a.printCalls(receipts); err != nil {
+			if err := a.printCalls(ctx, r, receipts); err != nil {
 				return err
 			}
 			if len(receipts) == limit {
@@ -200,15 +201,42 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func (a *cli) printCalls(receipts []*toolroom.Receipt) error {
+func (a *cli) printCalls(ctx context.Context, r *app.App, receipts []*toolroom.Receipt) error {
 	short := a.screen.shortIDs(textsOf(receipts, func(r *toolroom.Receipt) string { return r.ID }))
 	rows := make([][]string, len(receipts))
-	for i, r := range receipts {
-		rows[i] = a.callRow(r)
-		rows[i][0] = short[r.ID]
+	for i, one := range receipts {
+		rows[i] = a.callRow(one)
+		rows[i][0] = short[one.ID]
+		if answer := laterAnswer(ctx, r, one); answer != "" {
+			rows[i][len(rows[i])-1] = answer
+		}
 	}
 	return a.screen.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, rows)
 }
+
+// laterAnswer says how a person has answered since a call was denied because it needed an approval,
+// or returns "". The receipt of the call itself never changes.
+func laterAnswer(ctx context.Context, r *app.App, one *toolroom.Receipt) string {
+	if one.Error == nil || one.Error.Code != toolroom.CodeApprovalRequired {
+		return ""
+	}
+	id := approvalPattern.FindString(one.Error.Message)
+	p, err := r.Approval(ctx, id)
+	if id == "" || err != nil || p.State == toolroom.ApprovalPending {
+		return ""
+	}
+	text := id + " is now " + string(p.State)
+	if p.By != "" {
+		text += " by " + p.By
+	}
+	if p.State == toolroom.ApprovalApproved && !p.Used.IsZero() {
+		text += ", and the repeated call has run"
+	}
+	return text
+}
+
+// approvalPattern matches the id of an approval.
+var approvalPattern = regexp.MustCompile(`\bapr_[a-z0-9]+\b`)
 
 func (a *cli) callRow(r *toolroom.Receipt) []string {
 	text := r.Preview
@@ -272,14 +300,15 @@ func (a *cli) callsShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(a, one, a.printReceipt)
+			return show(a, one, func(one *toolroom.Receipt) error { return a.printReceipt(one, laterAnswer(ctx, r, one)) })
 		}),
 	}
 	a.jsonFlag(c, "print JSON")
 	return c
 }
 
-func (a *cli) printReceipt(r *toolroom.Receipt) error {
+// printReceipt prints a receipt, and how a person has answered since.
+func (a *cli) printReceipt(r *toolroom.Receipt, answer string) error {
 	failure := ""
 	if r.Error != nil {
 		failure = string(r.Error.Code) + ": " + r.Error.Message
@@ -302,6 +331,7 @@ func (a *cli) printReceipt(r *toolroom.Receipt) error {
 		"tool", r.Tool,
 		"status", string(r.Status),
 		"error", failure,
+		"since then", answer,
 		"warnings", warningLines(r.Warnings),
 		"effects", string(r.Effects),
 		"started", formatTime(r.Started),
