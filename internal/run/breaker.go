@@ -75,7 +75,11 @@ func withBreaker(next executor, l BreakerLimits) executor {
 			e.RetryAfter = wait
 			return nil, e.WithHint("try again in %s", wait).WithCLIHint("see what is wrong: toolroom sources test %s", x.call.entry.Tool.ID.Namespace)
 		}
+		attempts := x.attempts
 		out, err := next(ctx, x)
+		if x.attempts == attempts {
+			return out, err // the source was not called, because the caller's token has ended
+		}
 		if err != nil && ctx.Err() != nil {
 			ended := context.Cause(ctx) // inside the call, its deadline looks like a cancellation
 			if errors.Is(ended, context.DeadlineExceeded) && x.belowUsualTimeout() {

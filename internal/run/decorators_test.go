@@ -204,6 +204,39 @@ func TestACancelledTrialSaysNothingOfTheTool(t *testing.T) {
 	})
 }
 
+// endsAfter is a token that ends after it was checked so often.
+type endsAfter struct{ checks int }
+
+func (e *endsAfter) Check(context.Context, string) error {
+	if e.checks--; e.checks < 0 {
+		return toolroom.Errorf(toolroom.CodeUnauthenticated, "the token was revoked")
+	}
+	return nil
+}
+
+func TestACallWhoseTokenHasEndedDoesNotCloseTheCircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(o *run.Options) { o.Tokens = &endsAfter{checks: 1} })
+		var calls atomic.Int64
+		b.add(tool("down:it"), func(context.Context, *source.Request) (*source.Output, error) {
+			calls.Add(1)
+			return nil, unavailable()
+		})
+		for range 5 {
+			b.Run(t.Context(), toolroom.Call{Tool: "down:it"})
+		}
+		time.Sleep(2 * time.Second)
+		ended := toolroom.Call{Tool: "down:it", Identity: toolroom.Identity{Subject: "ann", Token: "t1"}}
+		if r := b.Run(t.Context(), ended); r.Error == nil || r.Error.Code != toolroom.CodeUnauthenticated {
+			t.Fatalf("got %+v", r.Error)
+		}
+		before := calls.Load()
+		if r := b.Run(t.Context(), toolroom.Call{Tool: "down:it"}); r.Error.Code != toolroom.CodeCircuitOpen || calls.Load() != before {
+			t.Errorf("got %v, and the tool was called", r.Error)
+		}
+	})
+}
+
 func TestAFailedToolDoesNotOpenTheCircuit(t *testing.T) {
 	b := newBench(t)
 	b.add(tool("picky:it"), func(context.Context, *source.Request) (*source.Output, error) {
