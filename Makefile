@@ -24,6 +24,10 @@ build: ## build the programs into bin/
 # -count=1: a cached result means little, because tests use programs and files that go test
 # does not track. Recording the files that tests open took it 200 seconds for internal/app alone.
 test race: export TOOLROOM_TEST_COMPILED ?= $(CURDIR)/.compiled
+# The flags of the released programs, so that each package is compiled once: make build, and
+# tests that build programs, use them too.
+test: export GOFLAGS = $(shell $(GO) env GOFLAGS) -trimpath
+test: export CGO_ENABLED ?= 0
 test: ## run the tests and list what was skipped; needs only Go. SUITE=whole adds thousands of repetitions
 	GO=$(GO) $(GO) run ./test/report $(SHORT) $(VET) $(BESIDE) -count=1 -timeout 30m $(FIRST) ./... ./drivers/...
 
