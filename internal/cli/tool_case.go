@@ -59,6 +59,8 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 				err = a.fillCaseFromCall(ctx, r, made, from, name, expect)
 			case len(args) < 2:
 				return usage("toolroom tool case add double half x=21 --expect 42", "name the tool and the case, or use --from CALL")
+			case strings.Contains(args[1], "=") || isDocument(args[1:2]):
+				return usage("toolroom tool case add "+args[0]+" NAME "+shellWord(args[1]), "the name of the case is missing: %q is an argument", args[1])
 			default:
 				err = a.fillCase(ctx, r, made, args, expect)
 			}
