@@ -221,8 +221,11 @@ func laterAnswer(ctx context.Context, r *app.App, one *toolroom.Receipt) string 
 		return ""
 	}
 	id := approvalPattern.FindString(one.Error.Message)
+	if id == "" {
+		return ""
+	}
 	p, err := r.Approval(ctx, id)
-	if id == "" || err != nil || p.State == toolroom.ApprovalPending {
+	if err != nil || p.State == toolroom.ApprovalPending {
 		return ""
 	}
 	text := id + " is now " + string(p.State)

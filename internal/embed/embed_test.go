@@ -151,7 +151,7 @@ func TestAnEmbedderThatOpensAfterAFailureHasFailedNoMore(t *testing.T) {
 			return &lengths{}, err
 		}, embed.Options{Rest: time.Second})
 		if _, err := s.Name(t.Context()); err == nil || s.Failure() == nil {
-			t.Fatal("the first opening failed, and it is not told")
+			t.Fatal("the first opening failed, and its error is not returned")
 		}
 		time.Sleep(time.Second)
 		if _, err := s.Name(t.Context()); err != nil || s.Failure() != nil {

@@ -411,7 +411,7 @@ func (t tree) find(ctx context.Context, pattern *regexp.Regexp, around, limit in
 type ClickArgs struct {
 	Target
 	Button string `json:"button,omitempty" jsonschema:"mouse button"`
-	Clicks int    `json:"clicks,omitempty" jsonschema:"number of clicks: 2 is a twofold click"`
+	Clicks int    `json:"clicks,omitempty" jsonschema:"number of clicks in a row"`
 	Hover  bool   `json:"hover,omitempty" jsonschema:"only move the mouse there"`
 	Answer
 }

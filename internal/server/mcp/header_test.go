@@ -11,8 +11,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// The errors of headers name arguments, which are not for callers who may not call the tool.
-func TestHeadersDoNotTellTheArgumentsOfADeniedTool(t *testing.T) {
+// The errors of headers name arguments. A caller who may not call the tool must not see them.
+func TestHeadersDoNotNameTheArgumentsOfADeniedTool(t *testing.T) {
 	t.Parallel()
 	f := serve(t, direct(t))
 	for _, id := range []string{"secret:pay", "open:pay"} {
@@ -27,10 +27,10 @@ func TestHeadersDoNotTellTheArgumentsOfADeniedTool(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, told := range map[string]bool{"secret__pay": false, "open__pay": true} {
+	for name, named := range map[string]bool{"secret__pay": false, "open__pay": true} {
 		for _, arguments := range []string{`{"payroll":"x"}`, `{}`} {
 			answer := string(must(t, f.post(t, "", "tools/call", name, `"name":"`+name+`","arguments":`+arguments, "")))
-			if strings.Contains(answer, "ayroll") != told {
+			if strings.Contains(answer, "ayroll") != named {
 				t.Errorf("%s with %s: %s", name, arguments, answer)
 			}
 		}

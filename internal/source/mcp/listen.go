@@ -104,7 +104,7 @@ func (c *call) askCaller(ctx context.Context, questions map[string]source.Questi
 func (c *call) finish() {
 	c.mu.Lock()
 	c.ended = true
-	events, told, asked := c.events, c.delivered, c.asked
+	events, delivered, asked := c.events, c.delivered, c.asked
 	c.mu.Unlock()
 	for _, qs := range asked {
 		qs.close(c.ctx)
@@ -112,7 +112,7 @@ func (c *call) finish() {
 	if events != nil {
 		close(events)
 		select {
-		case <-told:
+		case <-delivered:
 		case <-c.ctx.Done():
 		}
 	}

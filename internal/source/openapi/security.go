@@ -40,7 +40,7 @@ func schemeNames(schemes []scheme) []string {
 	return names
 }
 
-// header returns the header that carries the credential of s, or "" if it is elsewhere.
+// header returns the header that carries the credential of s, or "" if none does.
 func (s scheme) header() string {
 	switch {
 	case s.kind == basic || s.kind == bearer:
