@@ -151,16 +151,14 @@ func (l *Library) OnNotification(f func(Notification)) (cancel func()) {
 // Resources lists the resources of the providers for which visible returns true, in the
 // order of providers and then in that of the source.
 func (l *Library) Resources(visible func(provider string) bool) []Resource {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
 	var all []Resource
 	uris := shownURIs{}
-	for _, provider := range l.providers() {
-		seen := visible(provider)
-		for _, r := range l.offers[provider].Resources {
-			shown := uris.assign(provider, r.URI, scopedURI)
+	for _, o := range l.snapshot() {
+		seen := visible(o.provider)
+		for _, r := range o.Resources {
+			shown := uris.assign(o.provider, r.URI, scopedURI)
 			if seen {
-				all = append(all, Resource{Resource: r, Provider: provider, Shown: shown})
+				all = append(all, Resource{Resource: r, Provider: o.provider, Shown: shown})
 			}
 		}
 	}
@@ -183,15 +181,13 @@ func (s shownURIs) assign(provider, uri string, scoped func(provider, uri string
 
 // Templates lists the templates of the providers for which visible returns true.
 func (l *Library) Templates(visible func(provider string) bool) []Template {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
 	var all []Template
-	for _, provider := range l.providers() {
-		if !visible(provider) {
+	for _, o := range l.snapshot() {
+		if !visible(o.provider) {
 			continue
 		}
-		for _, t := range l.offers[provider].Templates {
-			all = append(all, Template{Template: t, Provider: provider})
+		for _, t := range o.Templates {
+			all = append(all, Template{Template: t, Provider: o.provider})
 		}
 	}
 	return all
@@ -199,26 +195,23 @@ func (l *Library) Templates(visible func(provider string) bool) []Template {
 
 // Prompts lists the prompts of the providers for which visible returns true.
 func (l *Library) Prompts(visible func(provider string) bool) []Prompt {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	count := map[string]int{}
-	for _, o := range l.offers {
+	offers, count := l.snapshot(), map[string]int{}
+	for _, o := range offers {
 		for _, p := range o.Prompts {
 			count[p.Name]++
 		}
 	}
 	var all []Prompt
-	for _, provider := range l.providers() {
-		if !visible(provider) {
+	for _, o := range offers {
+		if !visible(o.provider) {
 			continue
 		}
-		offer := l.offers[provider]
-		for _, p := range offer.Prompts {
-			shown := promptName(provider, p.Name)
-			if offer.Plain && count[p.Name] == 1 {
+		for _, p := range o.Prompts {
+			shown := promptName(o.provider, p.Name)
+			if o.Plain && count[p.Name] == 1 {
 				shown = p.Name
 			}
-			all = append(all, Prompt{Prompt: p, Provider: provider, Shown: shown})
+			all = append(all, Prompt{Prompt: p, Provider: o.provider, Shown: shown})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Prompt) int {
@@ -232,9 +225,7 @@ func (l *Library) Prompts(visible func(provider string) bool) []Prompt {
 // toolroom://sources.
 func (l *Library) FindResource(uri string, visible func(provider string) bool) (provider, own string, ok bool) {
 	if provider, own, ok := cutScoped(uri); ok {
-		l.mu.RLock()
-		defer l.mu.RUnlock()
-		_, known := l.offers[provider]
+		_, known := l.Source(provider)
 		return provider, own, known && visible(provider)
 	}
 	for _, r := range l.Resources(visible) {
@@ -269,7 +260,22 @@ func (l *Library) Source(provider string) (source.Source, bool) {
 	return o.Source, ok
 }
 
-func (l *Library) providers() []string { return slices.Sorted(maps.Keys(l.offers)) }
+// snapshot returns the offers in the order of providers. The functions that callers pass to
+// a Library may use the catalog, so the lock is not held while they run.
+func (l *Library) snapshot() []providerOffer {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	offers := make([]providerOffer, 0, len(l.offers))
+	for _, provider := range slices.Sorted(maps.Keys(l.offers)) {
+		offers = append(offers, providerOffer{l.offers[provider], provider})
+	}
+	return offers
+}
+
+type providerOffer struct {
+	Offer
+	provider string
+}
 
 func (l *Library) shownURI(provider, uri string) string {
 	for _, r := range l.Resources(func(p string) bool { return p == provider }) {

@@ -28,10 +28,11 @@ type ListOptions struct {
 
 // View is what a caller sees of the catalog. The zero View shows all entries as they are.
 type View struct {
-	// Visible reports whether the caller may see an entry; nil shows all.
+	// Visible reports whether the caller may see an entry; nil shows all. In a search it
+	// must not use the catalog.
 	Visible func(*Entry) bool
 	// As returns the version of an entry that serves the caller; nil changes none. It is
-	// called for visible entries.
+	// called for visible entries, and in a search must not use the catalog either.
 	As func(*Entry) *Entry
 }
 
@@ -82,13 +83,11 @@ func (c *Catalog) List(o ListOptions) (Page, error) {
 	limit = min(limit, MaxPage)
 
 	var page Page
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	for at := start; at < len(ids); at++ {
 		if o.Namespace != "" && ids[at].Namespace != o.Namespace {
 			continue
 		}
-		e := c.serving(ids[at])
+		e := c.entryOf(ids[at])
 		if e == nil || e.Tool.Hidden && !o.Hidden || !o.shows(e) {
 			continue
 		}
@@ -104,15 +103,20 @@ func (c *Catalog) List(o ListOptions) (Page, error) {
 // All returns the whole list, for callers that do not page.
 func (c *Catalog) All(visible func(*Entry) bool) []*Entry {
 	ids, _ := c.order()
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	entries := make([]*Entry, 0, len(ids))
+	c.mu.RLock()
 	for _, id := range ids {
-		if e := c.serving(id); e != nil && !e.Tool.Hidden && (visible == nil || visible(e)) {
+		if e := c.serving(id); e != nil && !e.Tool.Hidden {
 			entries = append(entries, e)
 		}
 	}
-	return entries
+	c.mu.RUnlock()
+	if visible == nil {
+		return entries
+	}
+	// Without the lock, because visible may use the catalog, and a read lock that is taken
+	// twice waits forever if a writer has come in between.
+	return slices.DeleteFunc(entries, func(e *Entry) bool { return !visible(e) })
 }
 
 // Shown returns the whole list as a caller sees it.

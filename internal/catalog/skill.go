@@ -30,16 +30,14 @@ func (s *Skill) ShownFile(uri string) string {
 // Skills lists the skills of the providers for which visible returns true, in the order
 // of providers and then in that of the source.
 func (l *Library) Skills(visible func(provider string) bool) []Skill {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
 	var all []Skill
 	uris := shownURIs{}
-	for _, provider := range l.providers() {
-		seen := visible(provider)
-		for _, s := range l.offers[provider].Skills {
-			shown := uris.assign(provider, s.URI, scopedFile)
+	for _, o := range l.snapshot() {
+		seen := visible(o.provider)
+		for _, s := range o.Skills {
+			shown := uris.assign(o.provider, s.URI, scopedFile)
 			if seen {
-				all = append(all, Skill{Skill: s, Provider: provider, Shown: shown})
+				all = append(all, Skill{Skill: s, Provider: o.provider, Shown: shown})
 			}
 		}
 	}
@@ -61,11 +59,9 @@ func (l *Library) SkillProviders(uri string, visible func(provider string) bool)
 			return []string{s.Provider}, s.URI
 		}
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for _, provider := range l.providers() {
-		if l.offers[provider].Skills != nil && visible(provider) {
-			providers = append(providers, provider)
+	for _, o := range l.snapshot() {
+		if o.Skills != nil && visible(o.provider) {
+			providers = append(providers, o.provider)
 		}
 	}
 	return providers, uri

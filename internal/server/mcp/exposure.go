@@ -171,19 +171,23 @@ func (s *Server) exposureFor(who toolroom.Identity) *Exposure {
 func (s *Server) listExceeds(e *Exposure, who toolroom.Identity, tools, tokens int) bool {
 	allowed, defined := s.visibleTo(who), s.currentDefinitions()
 	count, size := 0, 0
-	s.o.Runner.Catalog.All(func(entry *catalog.Entry) bool {
-		if count <= tools && Tokens(size) <= tokens && e.lists(entry) && allowed(entry) {
-			one, err := defined.get(entry, s.listedName)
-			if err == nil {
-				size += len(one.text)
-				if entry.Tool.Source != toolroom.SourceBuiltin {
-					count++
-				}
-			}
+	for _, entry := range s.o.Runner.Catalog.All(nil) {
+		if !e.lists(entry) || !allowed(entry) {
+			continue
 		}
-		return false // they are only counted
-	})
-	return count > tools || Tokens(size) > tokens
+		one, err := defined.get(entry, s.listedName)
+		if err != nil {
+			continue
+		}
+		size += len(one.text)
+		if entry.Tool.Source != toolroom.SourceBuiltin {
+			count++
+		}
+		if count > tools || Tokens(size) > tokens {
+			return true
+		}
+	}
+	return false
 }
 
 // Listing describes the tool list of a caller.
