@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -62,5 +63,35 @@ func TestFunctionsOfCallersMayUseTheCatalog(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatalf("%s holds a lock while it calls its caller's function", name)
 		}
+	}
+}
+
+// describing is a source whose description depends on the catalog.
+type describing struct {
+	source.Source
+	describe func() source.Description
+}
+
+func (d describing) Describe() source.Description { return d.describe() }
+
+func TestADescriptionMayUseTheCatalog(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	src := describing{describe: func() source.Description {
+		c.SetVariants(nil)
+		return source.Description{Title: fmt.Sprintf("one of %d tools", c.Len()), CancelsPromptly: true}
+	}}
+	set := make(chan error, 1)
+	go func() { set <- c.SetProvider("p", src, []toolroom.Tool{tool("a:one")}) }()
+	select {
+	case err := <-set:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("SetProvider holds a lock while it asks the source for its description")
+	}
+	if e, err := c.Resolve("a:one", nil); err != nil || !e.CancelsPromptly {
+		t.Errorf("the entry lacks what the source says of itself: %+v, %v", e, err)
 	}
 }

@@ -230,17 +230,19 @@ func (c *Catalog) setProvider(provider string, src source.Source, tools []toolro
 		entries = append(entries, e)
 	}
 
-	defer c.reportShared()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	// Without the lock, because a source may use the catalog, or wait for a lock of its own.
 	var described source.Description
 	if d, ok := source.As[source.Describer](src); ok {
 		described = d.Describe()
 	}
-	c.providers[provider] = described
 	for _, e := range entries {
 		e.CancelsPromptly = described.CancelsPromptly
 	}
+
+	defer c.reportShared()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.providers[provider] = described
 	before := c.offeredBy(provider)
 	for _, id := range before {
 		if !listed[id] {
