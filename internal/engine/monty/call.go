@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/monty/program"
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
@@ -41,7 +42,8 @@ func (r *run) lookUp(e protocol.Event) protocol.Request {
 
 func (r *run) lookUpMember(e protocol.Event) protocol.Request {
 	s, ok := r.names.objects[e.Object].(*namespace)
-	if !ok || strings.HasPrefix(e.Name, "__") {
+	if !ok || strings.HasPrefix(e.Name, "__") || len(e.Name) > toolroom.MaxIDPart { // no tool has a longer name
+
 		return protocol.Undefined()
 	}
 	if reason := r.p.Withheld.Text(strings.Join(append(s.path[:len(s.path):len(s.path)], e.Name), ".")); reason != "" {
@@ -68,10 +70,14 @@ type hostCall struct {
 // handleCall returns the answer to a call. A program that awaits gets a future, which is
 // resolved later.
 func (r *run) handleCall(e protocol.Event) (protocol.Request, error) {
-	if r.callBytes += int64(e.Bytes); r.callBytes > r.p.Limits.Bytes {
-		return nil, bridge.OverLimit("bytes", "the program sent more than %d bytes to its tools in all", r.p.Limits.Bytes)
+	r.callBytes += int64(e.Bytes)
+	if err := r.checkBytes(); err != nil {
+		return nil, err
 	}
 	q, now := r.parseCall(e)
+	if err := r.checkBytes(); err != nil { // because of values that the arguments repeat
+		return nil, err
+	}
 	if q == nil {
 		return protocol.ResumeCall(e.Call, now), nil
 	}
@@ -94,6 +100,13 @@ func (r *run) handleCall(e protocol.Event) (protocol.Request, error) {
 		return func() protocol.Answer { return r.toAnswer(q, v, err) }
 	})
 	return protocol.ResumeCall(e.Call, protocol.Answer{Later: true}), nil
+}
+
+func (r *run) checkBytes() error {
+	if r.callBytes > r.p.Limits.Bytes {
+		return bridge.OverLimit("bytes", "the program sent more than %d bytes to its tools in all", r.p.Limits.Bytes)
+	}
+	return nil
 }
 
 // answerLater runs do while the program continues. The function that do returns makes the

@@ -67,7 +67,12 @@ func (r *run) errorDetails(args []any) any {
 	}
 	x, ok := args[0].(*protocol.Exception)
 	if !ok {
-		return args[0]
+		t := valueReader{names: r.names}
+		v, m := t.value(args[0], 0)
+		if m != nil { // the program has given another value the name of the error
+			return protocol.Instance{ID: r.names.addObject(nil), Class: "value"}
+		}
+		return r.toProgram(v)
 	}
 	known := r.findRaised(x)
 	if known == nil {
@@ -102,7 +107,7 @@ func (r *run) newOutcome(e protocol.Event) *bridge.Outcome {
 			out.Failure = r.ready.MissingAwait()
 			break
 		}
-		t := valueReader{r.names, maxValueNodes}
+		t := valueReader{names: r.names}
 		m := tooManyPieces()
 		if !e.TooManyValues {
 			out.Value, m = t.value(e.Value, 0)

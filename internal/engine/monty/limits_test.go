@@ -44,6 +44,29 @@ func TestAProgramCannotUseUpTheMemoryOfThisProcess(t *testing.T) {
 			}
 		}
 	})
+	t.Run("calls that repeat a value", func(t *testing.T) {
+		_, err := e.Run(t.Context(), job("x = ['x' * 1000000] * 30\nfor i in range(10):\n    tools.number.same(n=x)", limits), silent{})
+		if failed := toolroom.AsError(err); err == nil || failed.Limit != "bytes" {
+			t.Errorf("ended with %v", err)
+		}
+	})
+	t.Run("names that are long", func(t *testing.T) {
+		for _, source := range []string{
+			"for i in range(200):\n    getattr(tools, 'x' * 4000000 + str(i))",
+			"for i in range(200):\n    getattr(tools.number, 'x' * 4000000 + str(i))",
+		} {
+			result, err := e.Run(t.Context(), job(source, limits), silent{})
+			if err != nil || result.Outcome.Failure == nil || result.Outcome.Failure.Type != "AttributeError" {
+				t.Errorf("%s ended with %+v, %v", source, result.Outcome.Failure, err)
+			}
+		}
+	})
+	t.Run("tools that nothing lists", func(t *testing.T) {
+		_, err := e.Run(t.Context(), job("for i in range(1000000):\n    getattr(tools.number, 'x' + str(i))", limits), silent{})
+		if failed := toolroom.AsError(err); err == nil || failed.Limit != "memory" {
+			t.Errorf("ended with %v", err)
+		}
+	})
 	t.Run("log lines", func(t *testing.T) {
 		limits := limits
 		limits.Bytes = 10 << 20
@@ -52,6 +75,32 @@ func TestAProgramCannotUseUpTheMemoryOfThisProcess(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 	})
+}
+
+// A value that a program holds in many places crosses to this process once, and may take as many
+// times the memory here.
+func TestAProgramCannotMultiplyAValueInThisProcess(t *testing.T) { // not parallel: it measures memory
+	e := open(t)
+	t.Cleanup(func() { _ = e.Close() })
+	limits := bridge.Limits{Wall: 60_000, Memory: 1 << 30}
+	for _, source := range []string{
+		"['x' * 1000000] * 3000", "tools.number.same(n=['x' * 1000000] * 3000)",
+		"log(['x' * 1000000] * 3000)", "d = {'x' * 1000000: 1}\ntools.number.same(n=[d] * 3000)",
+		"tools.number.same(n={('x' * 1000000,) * 3000: 1})", "tools.number.same(n={1 << 80000000: 1})", "search_tools(1 << 80000000)",
+		"tools.number.same(n=['x'] * 8000000)", "toolroom_error_details(['x' * 1000000] * 3000).code",
+		"a = [1]\nfor i in range(40):\n    a = [a, a]\ntoolroom_error_details(a).code",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		result, err := e.Run(t.Context(), job(source, limits), silent{})
+		runtime.ReadMemStats(&after)
+		if err == nil && result.Outcome.Failure == nil {
+			t.Errorf("%s ended with %.100v", source, result.Outcome.Value)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 512<<20 {
+			t.Errorf("%s made this process allocate %d MB", source, used>>20)
+		}
+	}
 }
 
 // talking hears what a program logs.

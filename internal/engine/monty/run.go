@@ -187,7 +187,7 @@ func (r *run) serveEvents() (protocol.Event, error) {
 		default:
 			err = fmt.Errorf("the worker sent an event of kind %d: %s", e.Kind, e.Message)
 		}
-		if err == nil && len(r.names.objects) > maxObjects {
+		if err == nil && len(r.names.objects)+len(r.names.tools) > maxObjects {
 			err = bridge.OverLimit("memory", "the program has asked for more than %d names and objects", maxObjects)
 		}
 		if err == nil {
@@ -199,8 +199,8 @@ func (r *run) serveEvents() (protocol.Event, error) {
 	}
 }
 
-// maxObjects is the largest number of objects (namespaces, results of commands and so on) that
-// this process keeps for a program, whose memory limit does not count them.
+// maxObjects is the largest number of objects (namespaces, tools, results of commands and so on)
+// that this process keeps for a program, whose memory limit does not count them.
 const maxObjects = 1 << 15
 
 func (r *run) print(segments []protocol.Segment) error {

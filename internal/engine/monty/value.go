@@ -3,6 +3,7 @@ package monty
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"strings"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -62,15 +63,23 @@ func holdsHandle(v bridge.Value) bool {
 }
 
 // valueReader converts a program's values. An object that occurs twice is sent once and
-// created here twice, so a small program could exhaust the memory; therefore the nodes of a
-// value are counted.
+// created here twice, or written twice as JSON, so a small program could exhaust the memory;
+// therefore the nodes of a value and the bytes in them are counted.
 type valueReader struct {
-	names     *nameTable
-	remaining int
+	names *nameTable
+	nodes int
+	bytes int64 // of texts, keys and so on
 }
 
-// maxValueNodes is the largest number of numbers, texts, lists and so on in one value.
-const maxValueNodes = protocol.MaxNodes
+const (
+	// maxValueNodes is the largest number of numbers, texts, lists and so on in one value.
+	maxValueNodes = protocol.MaxNodes
+	// maxValueBytes bounds the bytes of one value. A value without repetitions never has as
+	// many, because they arrive in one frame.
+	maxValueBytes = protocol.MaxFrame
+	// maxInteger is the size of the largest integer, as on the bridge, in bytes.
+	maxInteger = 1 << 16
+)
 
 func tooManyPieces() *valueError {
 	return &valueError{what: fmt.Sprintf("makes the value one of more than %d pieces: keep it as an artifact, or give a part of it", maxValueNodes)}
@@ -84,7 +93,8 @@ func (r *run) readArguments(e protocol.Event) (args []bridge.Value, kwargs bridg
 	if e.TooManyValues {
 		return nil, nil, tooManyPieces().at("one of them")
 	}
-	t := valueReader{r.names, maxValueNodes}
+	t := valueReader{names: r.names}
+	defer func() { r.callBytes += max(t.bytes-int64(e.Bytes), 0) }() // what is repeated
 	for i, a := range e.Args {
 		if id, ok := toolAsValue(a); ok && i == 0 && builtinFunctions[e.Name] { // describe_tool(tools.github.create_issue)
 			args = append(args, id)
@@ -130,8 +140,11 @@ func unsupportedValue(what string) *valueError {
 
 // value converts a value, or returns an error if a part of it cannot leave the program.
 func (t *valueReader) value(v any, depth int) (bridge.Value, *valueError) {
-	if t.remaining--; t.remaining < 0 {
+	if t.nodes++; t.nodes > maxValueNodes {
 		return nil, tooManyPieces()
+	}
+	if t.bytes += size(v); t.bytes > maxValueBytes {
+		return nil, &valueError{what: fmt.Sprintf("makes the value larger than %d MiB, with all repetitions: keep it as an artifact, or give a part of it", maxValueBytes>>20)}
 	}
 	if depth > bridge.MaxNesting {
 		return nil, &valueError{what: fmt.Sprintf("nests deeper than %d", bridge.MaxNesting)}
@@ -140,6 +153,17 @@ func (t *valueReader) value(v any, depth int) (bridge.Value, *valueError) {
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, &valueError{what: fmt.Sprintf("is %v, which cannot leave the program: give None in its place", v)}
+		}
+	case *big.Int:
+		if n := (v.BitLen() + 7) / 8; n > maxInteger {
+			return nil, &valueError{what: fmt.Sprintf("is an integer of %d bytes, the limit is %d", n, maxInteger)}
+		}
+	case bridge.Map: // in the result of a command, which the program sends back
+		for _, member := range v {
+			t.bytes += int64(len(member.Key))
+			if _, m := t.value(member.Value, depth+1); m != nil {
+				return nil, m.at(".%.200s", member.Key)
+			}
 		}
 	case []any:
 		for i, item := range v {
@@ -165,16 +189,55 @@ func (t *valueReader) value(v any, depth int) (bridge.Value, *valueError) {
 	return v, nil
 }
 
+// size returns how many bytes a value has, without those that it holds.
+func size(v any) int64 {
+	switch v := v.(type) {
+	case string:
+		return int64(len(v))
+	case []byte:
+		return int64(len(v))
+	}
+	return 1
+}
+
+// describeKey returns the beginning of a key's text. The whole may be as large as a value.
+func describeKey(key any) string {
+	switch key := key.(type) {
+	case []any:
+		var b strings.Builder
+		for i, item := range key {
+			if b.Len() > 100 {
+				break
+			}
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(describeKey(item))
+		}
+		return "[" + b.String() + "]"
+	case *big.Int:
+		if key.BitLen() > 1000 {
+			return "(a large integer)"
+		}
+	case []byte:
+		return fmt.Sprint(key[:min(len(key), 100)])
+	case protocol.Object:
+		return "an object of the class " + key.Class.Name
+	}
+	return fmt.Sprintf("%.200s", fmt.Sprint(key))
+}
+
 func (t *valueReader) dict(d protocol.Dict, depth int) (bridge.Value, *valueError) {
 	m := make(bridge.Map, 0, len(d))
 	for _, p := range d {
 		key, ok := p.Key.(string)
 		if !ok {
-			return nil, &valueError{what: fmt.Sprintf("has the key %.100s, and keys must be text", fmt.Sprint(p.Key))}
+			return nil, &valueError{what: fmt.Sprintf("has the key %.100s, and keys must be text", describeKey(p.Key))}
 		}
+		t.bytes += int64(len(key))
 		v, misfit := t.value(p.Value, depth+1)
 		if misfit != nil {
-			return nil, misfit.at(".%s", key)
+			return nil, misfit.at(".%.200s", key)
 		}
 		m = append(m, bridge.Member{Key: key, Value: v})
 	}
@@ -184,7 +247,7 @@ func (t *valueReader) dict(d protocol.Dict, depth int) (bridge.Value, *valueErro
 func (t *valueReader) object(o protocol.Object, depth int) (bridge.Value, *valueError) {
 	switch ours := t.names.objects[o.ID].(type) {
 	case commandResult:
-		return ours.Map, nil
+		return t.value(ours.Map, depth)
 	case bridge.Handle:
 		return ours, nil
 	}

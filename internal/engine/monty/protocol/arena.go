@@ -134,40 +134,52 @@ func encodeTime(t time.Time) []byte {
 	return b
 }
 
-// values are the values of an event, in the order of their nodes.
-type values []any
+// values are the values of an event.
+type values struct {
+	nodes []any // in their order
+	uses  int   // how often a container or a call holds one of them
+}
 
-// MaxNodes is the maximum number of values that are read of one event. A value of a byte
-// or two in a frame takes fifty bytes in this process.
+// MaxNodes is the maximum number of values that are read of one event, and of places in which
+// containers hold them. A value of a byte or two in a frame takes fifty bytes in this process,
+// and a place of one byte takes sixteen.
 const MaxNodes = 2 << 20
 
 var errTooManyValues = fmt.Errorf("the Monty worker sent more than %d values at once", MaxNodes)
 
-func readArena(message []byte) (values, error) {
-	var all values
+func readArena(message []byte) (*values, error) {
+	all := &values{}
 	err := eachField(message, func(number protowire.Number, _ uint64, b []byte) error {
 		if number != 2 {
 			return nil
 		}
-		if len(all) == MaxNodes {
+		if len(all.nodes) == MaxNodes {
 			return errTooManyValues
 		}
 		v, err := all.node(b)
-		all = append(all, v)
+		all.nodes = append(all.nodes, v)
 		return err
 	})
 	return all, err
 }
 
 // at returns the value with an index, which must have been read already.
-func (all values) at(index uint64) (any, error) {
-	if index >= uint64(len(all)) {
+func (all *values) at(index uint64) (any, error) {
+	if index >= uint64(len(all.nodes)) {
 		return nil, fmt.Errorf("the Monty worker sent the index %d of a value that is not there", index)
 	}
-	return all[index], nil
+	return all.nodes[index], nil
 }
 
-func (all values) node(body []byte) (v any, err error) {
+// use returns the value with an index, for a place that holds it.
+func (all *values) use(index uint64) (any, error) {
+	if all.uses++; all.uses > MaxNodes {
+		return nil, errTooManyValues
+	}
+	return all.at(index)
+}
+
+func (all *values) node(body []byte) (v any, err error) {
 	err = eachField(body, func(number protowire.Number, n uint64, b []byte) (err error) {
 		switch number {
 		case nodeNone:
@@ -214,14 +226,14 @@ func (all values) node(body []byte) (v any, err error) {
 	return v, err
 }
 
-func (all values) items(body []byte, field protowire.Number) ([]any, error) {
+func (all *values) items(body []byte, field protowire.Number) ([]any, error) {
 	list := []any{}
 	err := eachField(body, func(number protowire.Number, n uint64, b []byte) error {
 		if number != field {
 			return nil
 		}
 		return indexes(n, b, func(index uint64) error {
-			v, err := all.at(index)
+			v, err := all.use(index)
 			list = append(list, v)
 			return err
 		})
@@ -247,7 +259,7 @@ func indexes(n uint64, packed []byte, f func(uint64) error) error {
 	return nil
 }
 
-func (all values) dict(body []byte) (Dict, error) {
+func (all *values) dict(body []byte) (Dict, error) {
 	d := Dict{}
 	err := eachField(body, func(_ protowire.Number, _ uint64, b []byte) error {
 		p, err := all.readPair(b)
@@ -257,7 +269,7 @@ func (all values) dict(body []byte) (Dict, error) {
 	return d, err
 }
 
-func (all values) readPair(body []byte) (p Pair, err error) {
+func (all *values) readPair(body []byte) (p Pair, err error) {
 	var key, value uint64
 	if err = eachField(body, func(number protowire.Number, n uint64, _ []byte) error {
 		switch number {
@@ -271,12 +283,12 @@ func (all values) readPair(body []byte) (p Pair, err error) {
 		return p, err
 	}
 	if p.Key, err = all.at(key); err == nil {
-		p.Value, err = all.at(value)
+		p.Value, err = all.use(value)
 	}
 	return p, err
 }
 
-func (all values) object(body []byte) (Object, error) {
+func (all *values) object(body []byte) (Object, error) {
 	var o Object
 	var index uint64
 	err := eachField(body, func(number protowire.Number, n uint64, b []byte) (err error) {

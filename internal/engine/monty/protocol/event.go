@@ -122,11 +122,16 @@ func parseEvent(frame []byte) (e Event, err error) {
 // read reads the body of an event. Its values are at the end; the fields before refer to them by
 // index.
 func (e *Event) read(body []byte) error {
-	all, err := e.values(body)
+	err := e.readFields(body)
 	if errors.Is(err, errTooManyValues) {
-		e.TooManyValues = true
+		e.Args, e.Named, e.TooManyValues = nil, nil, true
 		return e.readCallID(body)
 	}
+	return err
+}
+
+func (e *Event) readFields(body []byte) error {
+	all, err := e.values(body)
 	if err != nil {
 		return err
 	}
@@ -189,10 +194,11 @@ func (e *Event) readCallID(body []byte) error {
 }
 
 // values reads the arena of an event that has one.
-func (e *Event) values(body []byte) (all values, err error) {
+func (e *Event) values(body []byte) (all *values, err error) {
+	all = &values{}
 	field := map[Kind]protowire.Number{FunctionCall: 7, Complete: 2}[e.Kind]
 	if field == 0 {
-		return nil, nil
+		return all, nil
 	}
 	err = eachField(body, func(number protowire.Number, _ uint64, b []byte) (err error) {
 		if number == field {
@@ -221,13 +227,13 @@ func (e *Event) segment(b []byte) error {
 	return err
 }
 
-func (e *Event) call(all values, number protowire.Number, n uint64, b []byte) error {
+func (e *Event) call(all *values, number protowire.Number, n uint64, b []byte) error {
 	switch number {
 	case 1:
 		e.Name = string(b)
 	case 2:
 		return indexes(n, b, func(index uint64) error {
-			v, err := all.at(index)
+			v, err := all.use(index)
 			e.Args = append(e.Args, v)
 			return err
 		})
