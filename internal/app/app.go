@@ -292,7 +292,7 @@ func (a *App) openParts(ctx context.Context) error {
 	})
 	if a.artifacts, err = artifact.Open(ctx, filepath.Join(a.home, "artifacts"), a.store, artifact.Options{
 		Results: artifactLimits(a.config.Results), Files: artifactLimits(a.config.Artifacts),
-		Labels: run.TaintOf, OnRead: a.readArtifact,
+		Labels: run.TaintOf, OnRead: a.readArtifact, Redactor: a.redactor,
 	}); err != nil {
 		return err
 	}

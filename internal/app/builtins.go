@@ -235,7 +235,7 @@ func (a *App) browserPack(c *config.Config, servers func(toolroom.Identity) egre
 	}
 	return browser.Pack(browser.Options{
 		Guard: guard.WithOwn(), Servers: servers, Path: b.Path, Environ: a.o.Environ, Owner: a.owner, State: a.packFolder("browser"), Key: func() ([]byte, error) { return a.sealKey("browser checkpoints") },
-		Idle: b.Idle, Max: b.Max, MaxDownload: b.MaxDownload, Artifacts: a.artifacts, Log: a.log,
+		Idle: b.Idle, Max: b.Max, MaxDownload: b.MaxDownload, Artifacts: a.artifacts, Secrets: a.redactor, Log: a.log,
 	}), nil
 }
 

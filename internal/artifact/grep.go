@@ -87,6 +87,9 @@ func (g *grep) search(ctx context.Context, r io.Reader) error {
 	for {
 		p, err := pieces.next()
 		if errors.Is(err, io.EOF) {
+			if g.opts.Offset > pieces.offset {
+				return beyondEnd(g.page, pieces.offset)
+			}
 			return nil
 		}
 		if err := cmp.Or(err, ctx.Err()); err != nil {

@@ -27,7 +27,8 @@ const maxJSON = 16 << 20
 
 // ReadOptions choose what Read returns. Grep and JSONPath exclude each other.
 type ReadOptions struct {
-	// Offset is the offset of the page in bytes: zero, or Next of the previous page.
+	// Offset is the offset of the page in bytes: zero, or Next of the previous page. If
+	// secrets are redacted, it counts in the redacted text.
 	Offset int64
 	// Limit is the maximum size of the page in bytes. Zero means DefaultPage; a value above
 	// MaxPage means MaxPage. A page has at least one character or line.
@@ -64,22 +65,20 @@ func (s *Store) Read(ctx context.Context, owner, handle string, opts ReadOptions
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	f, a, err := s.Open(ctx, owner, handle)
+	f, e, err := s.open(ctx, owner, handle)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if opts.Offset > a.Size && opts.JSONPath == "" {
-		return nil, invalid(fmt.Sprintf("artifact %s has %d bytes, so there is nothing at offset %d", handle, a.Size, opts.Offset), "begin at 0, or at the next of the page before")
-	}
-	page := &Page{Artifact: a, Offset: opts.Offset}
+	page := &Page{Artifact: e.Artifact(), Offset: opts.Offset}
+	redactor := s.redactor(e.Kind)
 	switch {
 	case opts.Grep != "":
-		err = readGrep(ctx, page, f, opts)
+		err = readGrep(ctx, page, redactor.Reader(f), opts)
 	case opts.JSONPath != "":
-		err = readPath(ctx, page, f, opts)
+		err = readPath(ctx, page, f, redactor, opts)
 	default:
-		err = readText(page, f, opts.Limit)
+		err = readText(page, contextReader{ctx, redactor.Reader(f)}, opts.Limit)
 	}
 	if err != nil {
 		return nil, err
@@ -103,14 +102,22 @@ func (o *ReadOptions) check() error {
 	return nil
 }
 
-// readText fills in the page that begins at page.Offset.
-func readText(page *Page, f *os.File, limit int64) error {
+// readText fills in the page that begins at page.Offset. It reads r from its beginning: only then
+// it is known which bytes belong to a secret.
+func readText(page *Page, r io.Reader, limit int64) error {
 	// A character may begin up to three bytes before either end of the page.
 	base := max(0, page.Offset-(utf8.UTFMax-1))
+	skipped, err := io.CopyN(io.Discard, r, base)
 	buf := make([]byte, page.Offset-base+limit+utf8.UTFMax)
-	n, err := f.ReadAt(buf, base)
-	if err != nil && !errors.Is(err, io.EOF) {
+	n := 0
+	if err == nil {
+		n, err = io.ReadFull(r, buf)
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("read artifact %s: %w", page.Artifact.Handle, err)
+	}
+	if size := skipped + int64(n); size < page.Offset {
+		return beyondEnd(page, size)
 	}
 	buf = buf[:n]
 	start := runeStart(buf, int(page.Offset-base))
@@ -120,10 +127,15 @@ func readText(page *Page, f *os.File, limit int64) error {
 	}
 	page.Offset = base + int64(start)
 	page.Text = strings.ToValidUTF8(string(buf[start:end]), "\uFFFD")
-	if next := base + int64(end); next < page.Artifact.Size {
-		page.Next = next
+	if end < n {
+		page.Next = base + int64(end)
 	}
 	return nil
+}
+
+// beyondEnd returns the error for a page that begins after the end of a text of size bytes.
+func beyondEnd(page *Page, size int64) error {
+	return invalid(fmt.Sprintf("artifact %s has %d bytes, so there is nothing at offset %d", page.Artifact.Handle, size, page.Offset), "begin at 0, or at the next of the page before")
 }
 
 // runeStart is where the character begins that the byte at i belongs to; i
@@ -141,7 +153,7 @@ func runeStart(b []byte, i int) int {
 }
 
 // readPath fills in a page of the parts that a JSON path selects.
-func readPath(ctx context.Context, page *Page, f *os.File, opts ReadOptions) error {
+func readPath(ctx context.Context, page *Page, f *os.File, redactor Redactor, opts ReadOptions) error {
 	path, err := jsonx.ParsePath(opts.JSONPath)
 	if err != nil {
 		return invalid(err.Error(), "write a path like $.items[0].name or $..id (RFC 9535)")
@@ -161,7 +173,7 @@ func readPath(ctx context.Context, page *Page, f *os.File, opts ReadOptions) err
 
 	var out strings.Builder
 	at := int64(0) // offset of the part in the text of all selected parts
-	err = path.Select(ctx, text, func(part []byte) bool {
+	err = path.Select(ctx, redactor.Redact(text), func(part []byte) bool {
 		line := append(bytes.Clone(part), '\n')
 		from := min(max(0, opts.Offset-at), int64(len(line)))
 		to := from + min(int64(len(line))-from, opts.Limit-int64(out.Len()))

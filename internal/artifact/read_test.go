@@ -1,9 +1,12 @@
 package artifact
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -293,4 +296,67 @@ func (f *fixture) read(t *testing.T, a toolroom.Artifact, opts ReadOptions) *Pag
 		t.Fatal(err)
 	}
 	return page
+}
+
+// secretRedactor replaces one secret.
+type secretRedactor struct{}
+
+const (
+	hiddenSecret = "ghp_1234567890"
+	secretMark   = "[secret github/token]"
+)
+
+func (secretRedactor) Redact(text []byte) []byte {
+	return bytes.ReplaceAll(text, []byte(hiddenSecret), []byte(secretMark))
+}
+
+func (r secretRedactor) Reader(from io.Reader) io.Reader {
+	text, err := io.ReadAll(from)
+	if err != nil {
+		return iotest.ErrReader(err)
+	}
+	return bytes.NewReader(r.Redact(text))
+}
+
+func TestReadsInPartsShowNoPartOfASecret(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{Redactor: secretRedactor{}})
+	text := `{"a":"` + hiddenSecret + `","b":"` + strings.Repeat("x", 3000) + hiddenSecret + `"}`
+	a := f.put(t, "ann", File, text)
+	want := strings.ReplaceAll(text, hiddenSecret, secretMark)
+	for _, limit := range []int64{5, 11, 12, 100, 5000} {
+		var got strings.Builder
+		for next := int64(0); ; {
+			page := f.read(t, a, ReadOptions{Offset: next, Limit: limit})
+			got.WriteString(page.Text)
+			if next = page.Next; next == 0 {
+				break
+			}
+		}
+		if got.String() != want {
+			t.Errorf("limit %d: the pages are %q", limit, got.String())
+		}
+	}
+	for offset := range len(text) {
+		if page := f.read(t, a, ReadOptions{Offset: int64(offset), Limit: 7}); strings.Contains(page.Text, "ghp") || strings.Contains(page.Text, "7890") {
+			t.Fatalf("offset %d shows %q", offset, page.Text)
+		}
+	}
+	// A search or a filter that matches a secret would tell it character by character.
+	for _, o := range []ReadOptions{{Grep: "ghp_1"}, {Grep: "7890"}, {JSONPath: "$[?@ == '" + hiddenSecret + "']"}} {
+		if page := f.read(t, a, o); page.Text != "" {
+			t.Errorf("%+v shows %q", o, page.Text)
+		}
+	}
+	if page := f.read(t, a, ReadOptions{JSONPath: "$.a"}); page.Text != `"`+secretMark+`"`+"\n" {
+		t.Errorf("the part is %q", page.Text)
+	}
+	file, _, err := f.store.OpenRedacted(t.Context(), "ann", a.Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if got, err := io.ReadAll(file); err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
 }

@@ -12,10 +12,10 @@ import (
 // it has just received, even if a batch returns many at once.
 const minResultAge = time.Minute
 
-// PutResult durably stores the result of a call for owner, under a new handle. If the store
-// is full, PutResult removes the oldest results, because nobody saved them on purpose. If data
-// is larger than a result may be, it stores the beginning, as the size of the artifact shows;
-// if whole is set, the error then has code resource_limit.
+// PutResult durably stores the result of a call for owner, under a new handle. Secrets in data
+// must be redacted already. If the store is full, PutResult removes the oldest results, because
+// nobody saved them on purpose. If data is larger than a result may be, it stores the beginning,
+// as the size of the artifact shows; if whole is set, the error then has code resource_limit.
 func (s *Store) PutResult(ctx context.Context, owner, name, mime string, data []byte, whole bool) (toolroom.Artifact, error) {
 	limits := s.limits[Result]
 	if most := min(limits.Each, limits.Total); int64(len(data)) > most && !whole {

@@ -31,7 +31,24 @@ type Options struct {
 	// error prevents the read. Both may be nil.
 	Labels func(ctx context.Context) []taint.Label
 	OnRead func(ctx context.Context, subject string, labels []taint.Label) error
+	// Redactor removes secrets from what Read and OpenRedacted return of files. Files are stored
+	// as they are, because tools need their bytes. Nil means that nothing is redacted.
+	Redactor Redactor
 }
+
+// Redactor removes known secrets. [secret.Redactor] implements it.
+type Redactor interface {
+	// Redact returns a text without known secrets. Valid JSON stays valid.
+	Redact(text []byte) []byte
+	// Reader returns a reader of the same text without known secrets.
+	Reader(r io.Reader) io.Reader
+}
+
+// noRedactor leaves texts as they are.
+type noRedactor struct{}
+
+func (noRedactor) Redact(text []byte) []byte    { return text }
+func (noRedactor) Reader(r io.Reader) io.Reader { return r }
 
 // Store keeps artifacts. Its methods are safe for concurrent use, and several
 // processes may have the same folder and index open.
@@ -42,6 +59,7 @@ type Store struct {
 	now    func() time.Time
 	labels func(context.Context) []taint.Label
 	onRead func(context.Context, string, []taint.Label) error
+	redact Redactor
 
 	mu        sync.Mutex
 	lastSweep time.Time
@@ -64,7 +82,7 @@ func Open(ctx context.Context, dir string, index Index, opts Options) (*Store, e
 			Result: opts.Results.withDefaults(Result),
 			File:   opts.Files.withDefaults(File),
 		},
-		now: opts.Now, labels: opts.Labels, onRead: opts.OnRead,
+		now: opts.Now, labels: opts.Labels, onRead: opts.OnRead, redact: opts.Redactor,
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -127,23 +145,54 @@ func (s *Store) Put(ctx context.Context, owner string, kind Kind, name, mime str
 // Open returns the bytes of an artifact, or not_found if owner cannot reach one with this handle.
 // The caller closes the file; deleting or expiring does not cut it off.
 func (s *Store) Open(ctx context.Context, owner, handle string) (*os.File, toolroom.Artifact, error) {
-	e, err := s.entry(ctx, owner, handle)
+	f, e, err := s.open(ctx, owner, handle)
 	if err != nil {
 		return nil, toolroom.Artifact{}, err
 	}
+	return f, e.Artifact(), nil
+}
+
+func (s *Store) open(ctx context.Context, owner, handle string) (*os.File, *Entry, error) {
+	e, err := s.entry(ctx, owner, handle)
+	if err != nil {
+		return nil, nil, err
+	}
 	if s.onRead != nil && len(e.Labels) > 0 {
 		if err := s.onRead(ctx, identity.Subject(owner), e.Labels); err != nil {
-			return nil, toolroom.Artifact{}, err
+			return nil, nil, err
 		}
 	}
 	f, err := os.Open(s.path(e.Owner, handle))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, toolroom.Artifact{}, NotFound(handle)
+		return nil, nil, NotFound(handle)
 	}
 	if err != nil {
-		return nil, toolroom.Artifact{}, fmt.Errorf("open artifact %s: %w", handle, err)
+		return nil, nil, fmt.Errorf("open artifact %s: %w", handle, err)
 	}
-	return f, e.Artifact(), nil
+	return f, e, nil
+}
+
+// OpenRedacted is Open for bytes that are shown: secrets in a file are redacted. A caller that
+// reads it in parts must not see the parts of a secret, which redaction of each part would not
+// find. The size of the artifact is that of the stored bytes.
+func (s *Store) OpenRedacted(ctx context.Context, owner, handle string) (io.ReadCloser, toolroom.Artifact, error) {
+	f, e, err := s.open(ctx, owner, handle)
+	if err != nil {
+		return nil, toolroom.Artifact{}, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{contextReader{ctx, s.redactor(e.Kind).Reader(f)}, f}, e.Artifact(), nil
+}
+
+// redactor returns the redactor for artifacts of a kind. Results were redacted before they were
+// stored.
+func (s *Store) redactor(kind Kind) Redactor {
+	if s.redact == nil || kind == Result {
+		return noRedactor{}
+	}
+	return s.redact
 }
 
 // Stat describes an artifact, or reports not_found.

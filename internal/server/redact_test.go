@@ -491,6 +491,22 @@ func TestNoRouteAndNoFileShowsASecret(t *testing.T) {
 				t.Errorf("%s has no place of a secret", name)
 			}
 		}
+		// Nor does a part of it show a part of the secret, nor does a search find one.
+		half := strings.Index(content, planted) + len(planted)/2
+		for _, query := range []string{fmt.Sprintf("?limit=%d", half), fmt.Sprintf("?offset=%d", half), "?json_path=$.a", "?grep=" + planted[:12]} {
+			for _, raw := range []string{"", "&raw=true"} {
+				text := ask(t, http.MethodGet, url+"/api/v1/artifacts/"+string(handle[1])+"/content"+query+raw, "", header)
+				leak(t, name+query+raw, text)
+				for _, part := range []string{planted[:12], planted[12:]} {
+					if !bytes.Contains(text, []byte("error")) && bytes.Contains(text, []byte(part)) {
+						t.Errorf("%s%s%s shows %q", name, query, raw, part)
+					}
+				}
+				if strings.HasPrefix(query, "?grep") && raw == "" && bytes.Contains(text, []byte(`"matches"`)) {
+					t.Errorf("%s: a search finds the secret: %s", name, text)
+				}
+			}
+		}
 		ask(t, http.MethodDelete, url+"/api/v1/artifacts/"+string(handle[1]), "", header)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/identity"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -45,7 +46,9 @@ type Options struct {
 	Key func() ([]byte, error)
 	// Artifacts keeps downloads and long trees.
 	Artifacts *artifact.Store
-	Log       *slog.Logger
+	// Secrets redacts long trees before they are kept; nil redacts nothing.
+	Secrets *secret.Redactor
+	Log     *slog.Logger
 }
 
 // Defaults of Options.

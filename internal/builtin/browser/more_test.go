@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/builtin/browser"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 )
 
@@ -32,7 +33,9 @@ func keeping(t *testing.T) (*artifact.Store, func(*browser.Options)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kept, func(o *browser.Options) { o.Artifacts, o.MaxDownload = kept, 1<<20 }
+	secrets := &secret.Redactor{}
+	secrets.Learn(map[secret.Ref]string{{Scope: "long", Name: "line"}: "line 2998"})
+	return kept, func(o *browser.Options) { o.Artifacts, o.MaxDownload, o.Secrets = kept, 1<<20, secrets }
 }
 
 // within waits until something is so.
@@ -114,8 +117,8 @@ func TestALongPageIsCutAndKeptWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if data, err := io.ReadAll(f); err != nil || !strings.Contains(string(data), "line 2999") {
-		t.Errorf("%d bytes, %v", len(data), err)
+	if data, err := io.ReadAll(f); err != nil || !strings.Contains(string(data), "line 2999") || strings.Contains(string(data), "line 2998") {
+		t.Errorf("%d bytes, %v: want all lines but the secret", len(data), err)
 	}
 	if found := r.call("find", map[string]any{"text": "line 2999", "around": 1}); found.Matches != 1 || !strings.Contains(found.Lines, "line 2998") {
 		t.Errorf("got %+v", found)

@@ -83,7 +83,7 @@ func (w *browser) finish(ctx context.Context, req *source.Request, t *tab) (Outc
 	var cut bool
 	if out.Changes, out.Hidden, cut = firstLines(out.Changes, maxChanges); cut && w.owner.o.Artifacts != nil {
 		// Without a handle, browser:snapshot shows the tree.
-		if a, err := w.owner.o.Artifacts.PutResult(ctx, identity.Owner(req.Identity), "tree", "text/plain", []byte(now.String()), false); err == nil {
+		if a, err := w.owner.o.Artifacts.PutResult(ctx, identity.Owner(req.Identity), "tree", "text/plain", w.owner.o.Secrets.Redact([]byte(now.String())), false); err == nil {
 			out.Tree = a.Handle
 		}
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -22,6 +23,7 @@ import (
 type Artifacts interface {
 	Put(ctx context.Context, owner string, kind artifact.Kind, name, mimeType string, r io.Reader) (toolroom.Artifact, error)
 	Open(ctx context.Context, owner, handle string) (*os.File, toolroom.Artifact, error)
+	OpenRedacted(ctx context.Context, owner, handle string) (io.ReadCloser, toolroom.Artifact, error)
 	Stat(ctx context.Context, owner, handle string) (toolroom.Artifact, error)
 	List(ctx context.Context, owner string) ([]toolroom.Artifact, error)
 	Delete(ctx context.Context, owner, handle string) error
@@ -150,32 +152,54 @@ func (s *Server) readArtifact(ctx context.Context, in *contentInput) (*raw, erro
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "grep, context and json_path select text, not bytes").
 			WithHint("omit raw and Accept: application/octet-stream, or select with offset and limit")
 	}
+	if in.Offset > 0 || in.Limit > 0 {
+		return in.readPart(ctx, store, owner, handle)
+	}
 	file, about, err := store.Open(ctx, owner, handle)
 	if err != nil {
 		return nil, err
 	}
-	part := max(0, about.Size-in.Offset)
-	if in.Limit > 0 {
-		part = min(part, in.Limit)
-	}
-	about.Size = part
 	return &raw{Body: func(huma.Context) {
 		defer file.Close()
-		sendFile(in.w, io.NewSectionReader(file, in.Offset, part), about)
+		sendFile(in.w, file, about)
 	}}, nil
 }
 
-// sendFile sends bytes that a tool made, with headers that keep browsers from running them.
+// readPart returns a part of the redacted bytes. If the response were redacted alone, two parts
+// could show the halves of a secret.
+func (in *contentInput) readPart(ctx context.Context, store Artifacts, owner, handle string) (*raw, error) {
+	file, about, err := store.OpenRedacted(ctx, owner, handle)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.CopyN(io.Discard, file, in.Offset); err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(err, file.Close())
+	}
+	about.Size = -1 // redaction may change it
+	part := io.Reader(file)
+	if in.Limit > 0 {
+		part = io.LimitReader(file, in.Limit)
+	}
+	return &raw{Body: func(huma.Context) {
+		defer file.Close()
+		sendFile(in.w, part, about)
+	}}, nil
+}
+
+// sendFile sends bytes that a tool made, with headers that keep browsers from running them. A
+// negative size is not sent.
 func sendFile(w http.ResponseWriter, file io.Reader, about toolroom.Artifact) {
 	name := cmp.Or(about.Name, about.Handle)
 	h := w.Header()
 	h.Set("Content-Type", octets)
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
-	h.Set("Content-Length", strconv.FormatInt(about.Size, 10))
+	if about.Size >= 0 {
+		h.Set("Content-Length", strconv.FormatInt(about.Size, 10))
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
 	if _, err := io.Copy(w, file); err != nil {
-		// Content-Length has been sent, so a truncated response must not look complete.
+		// A truncated response must not look complete.
 		panic(http.ErrAbortHandler)
 	}
 }
