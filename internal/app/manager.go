@@ -232,8 +232,10 @@ func (m *sourceManager) startListing(changed bool) *listing {
 				}
 			}
 		}
-		close(l.ended)
+		// Both under one lock. Otherwise another attempt could begin in between, and a change
+		// that it had not seen would be taken for one of before it.
 		m.mu.Lock()
+		close(l.ended)
 		again := m.listAgain
 		m.listAgain = false
 		m.mu.Unlock()

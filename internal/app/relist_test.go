@@ -107,3 +107,61 @@ func TestASourceThatIsNotListedInTimeIsNamedWithTheLimit(t *testing.T) {
 		}
 	})
 }
+
+// counted is a source that counts its lists. The first fails when it is told to, and the
+// second takes a while.
+type counted struct {
+	source.Source
+	lists      atomic.Int64
+	began, end chan struct{}
+}
+
+func (c *counted) Tools(context.Context) ([]toolroom.Tool, error) {
+	switch c.lists.Add(1) {
+	case 1:
+		close(c.began)
+		<-c.end
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "not yet")
+	case 2:
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil, nil
+}
+
+func (c *counted) Describe() source.Description { return source.Description{} }
+
+func (c *counted) Close() error { return nil }
+
+func TestAChangeAsOneListEndsAndAnotherBeginsIsListed(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		c := &counted{began: make(chan struct{}), end: make(chan struct{})}
+		m := newManager(&sourceManager{
+			name: "busy", src: c, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &catalog.Library{},
+		})
+		first := m.startListing(false)
+		<-c.began
+		// The first list looks whether to list again before another one may begin, so it does
+		// not end while the test holds the lock that this needs.
+		m.mu.Lock()
+		close(c.end)
+		select {
+		case <-first.ended:
+		case <-time.After(5 * time.Millisecond):
+		}
+		m.mu.Unlock()
+		second := m.startListing(false)
+		m.startListing(true)
+		m.work.Wait()
+		want := int64(2) // the first, and one after the change
+		if second != first {
+			want = 3
+		}
+		if n := c.lists.Load(); n < want {
+			t.Errorf("the source was listed %d times, want %d", n, want)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
