@@ -201,12 +201,13 @@ func (l *link) isMain() bool { return l.linkKey == linkKey{owner: l.s.ownerOf(to
 // connected stores a new connection, and reports whether the link has been connected before.
 func (l *link) connected(up *upstream) (anew bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.state != connecting { // closed in the meantime
 		l.failure = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", l.s.o.Namespace)
-		up.close()
+		l.mu.Unlock()
+		up.close() // without the lock, because it waits for the server
 		return false
 	}
+	defer l.mu.Unlock()
 	up.lastUse.Store(time.Now().UnixNano()) // its start, which may take longer than Config.Idle, does not count
 	server := up.session.Server()
 	l.state, l.reason, l.failure, l.up = ready, "protocol "+server.Version, nil, up

@@ -1,13 +1,17 @@
 package mcp
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/mcp"
+	"github.com/toolroom/toolroom/source"
 )
 
 // A task that is polled is not busy between two looks, and its connection is asked for once.
@@ -63,4 +67,51 @@ func TestAConnectionThatIsEndedForLackOfUseTakesNoRequest(t *testing.T) {
 			t.Errorf("the request ended with %v", err)
 		}
 	}
+}
+
+// A connection that was opened for a source that has been closed meanwhile is closed again. Its
+// server may take its time, and whoever asks for the state of the source does not wait for it.
+func TestASourceIsDescribedWhileALateConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	server, err := mcp.NewServer(mcp.ServerOptions{
+		Name: "slow", Handle: func(_ context.Context, r *mcp.ServerRequest) (json.RawMessage, error) {
+			return nil, mcp.MethodNotFound(r.Method)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	go func() { _ = server.Stdio(t.Context(), in, out) }()
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	session, err := mcp.Connect(t.Context(), mcp.Stdio(mcp.Pipes{
+		In: mcp.NewLines(fromServer, io.Discard), Out: toServer,
+		Stop: func() { close(stopping); <-stopped; toServer.Close(); out.Close() },
+	}), mcp.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{URL: "http://localhost:1/mcp", Namespace: "slow"})
+	l := s.mainLink()
+	l.state = draining
+	ended := make(chan bool, 1)
+	go func() { ended <- l.connected(&upstream{session: session, stderr: &proc.Tail{}}) }()
+	<-stopping
+	described := make(chan source.Description, 1)
+	go func() { described <- s.Describe() }()
+	select {
+	case d := <-described:
+		if d.State != string(draining) {
+			t.Errorf("the state is %s", d.State)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the description waits for the server")
+	}
+	close(stopped)
+	if <-ended {
+		t.Error("a closed link has a connection again")
+	}
+	s.Close()
 }
