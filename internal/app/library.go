@@ -145,15 +145,15 @@ func (a *App) AddSource(name string, src source.Source, o SourceOptions) error {
 	if a.closed {
 		return errClosed()
 	}
-	a.mu.Lock()
-	if a.managers[name] != nil {
-		a.mu.Unlock()
+	if a.manager(name) != nil {
 		return toolroom.Errorf(toolroom.CodeConflict, "source %q already exists", name).WithHint("choose another name")
 	}
+	// Without a.mu, because the source may use the room when it gets the functions to call.
 	m := newManager(&sourceManager{
 		name: name, src: &selectedSource{predictingSource: predictingSource{Source: src}, plain: o.Plain}, catalog: a.catalog, redactor: a.redactor,
 		log: a.log, library: &a.library, plain: o.Plain, fromProgram: true,
 	})
+	a.mu.Lock()
 	a.managers[name] = m
 	started := a.stop != nil
 	a.mu.Unlock()
