@@ -78,7 +78,7 @@ func (s *Store) Read(ctx context.Context, owner, handle string, opts ReadOptions
 	case opts.JSONPath != "":
 		err = readPath(ctx, page, f, redactor, opts)
 	default:
-		err = readText(page, contextReader{ctx, redactor.Reader(f)}, opts.Limit)
+		err = readText(ctx, page, f, redactor, opts.Limit)
 	}
 	if err != nil {
 		return nil, err
@@ -102,12 +102,23 @@ func (o *ReadOptions) check() error {
 	return nil
 }
 
-// readText fills in the page that begins at page.Offset. It reads r from its beginning: only then
-// it is known which bytes belong to a secret.
-func readText(page *Page, r io.Reader, limit int64) error {
+// readText fills in the page that begins at page.Offset. If secrets are redacted it reads f from
+// the beginning: only then it is known which bytes belong to a secret.
+func readText(ctx context.Context, page *Page, f *os.File, redactor Redactor, limit int64) error {
 	// A character may begin up to three bytes before either end of the page.
 	base := max(0, page.Offset-(utf8.UTFMax-1))
-	skipped, err := io.CopyN(io.Discard, r, base)
+	r := redactor.Reader(f)
+	var skipped int64
+	var err error
+	if r == io.Reader(f) {
+		if page.Offset > page.Artifact.Size {
+			return beyondEnd(page, page.Artifact.Size)
+		}
+		skipped, err = f.Seek(base, io.SeekStart)
+	} else {
+		r = contextReader{ctx, r}
+		skipped, err = io.CopyN(io.Discard, r, base)
+	}
 	buf := make([]byte, page.Offset-base+limit+utf8.UTFMax)
 	n := 0
 	if err == nil {
