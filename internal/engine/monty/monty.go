@@ -136,9 +136,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 		return result, engine.WorkerLost(ctx, err)
 	}
 	result.Isolation, result.Start = w.Isolation(), time.Since(started)
-	r := newRun(ctx, w, p, session, ready, h)
-	out, reusable, err := r.run()
-	e.pool.Release(w, reusable)
+	reusable := false
+	defer func() { e.pool.Release(w, reusable) }() // also if the run panics: Close waits for all workers
+	out, reusable, err := newRun(ctx, w, p, session, ready, h).run()
 	if out != nil {
 		result.Outcome = *out
 		result.CPU = time.Duration(out.CPU) * time.Millisecond

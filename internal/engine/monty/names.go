@@ -137,6 +137,8 @@ type savedNamespace struct {
 	Path []string
 }
 
+func (s savedNamespace) isEmpty() bool { return len(s.Path) == 0 }
+
 // savedNamespaces returns the namespaces that the program has, for the next run of the session.
 func (n *nameTable) savedNamespaces() []savedNamespace {
 	var list []savedNamespace

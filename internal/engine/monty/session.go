@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
@@ -48,7 +49,7 @@ func readState(text []byte) (state, error) {
 	}
 	s.Bound = nil
 	head, dump, found := bytes.Cut(text, []byte("\n"))
-	if !found || json.Unmarshal(head, &s) != nil || s.Engine != Name {
+	if !found || json.Unmarshal(head, &s) != nil || s.Engine != Name || slices.ContainsFunc(s.Names, savedNamespace.isEmpty) {
 		return s, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session was not made by the engine %s", Name).
 			WithHint("begin a new session")
 	}

@@ -1,9 +1,11 @@
 package monty_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
@@ -109,5 +111,51 @@ func TestColumnsAreThoseOfTheAuthor(t *testing.T) {
 	}
 	if f := result.Outcome.Failure; f.Line != 3 || f.Column != strings.Index("except ToolError as e: e.code; 1 / 0", "1 /")+1 || !strings.Contains(f.Trace, "except ToolError as e: e.code; 1 / 0") {
 		t.Errorf("the failure is at %d:%d, %v\n%s", f.Line, f.Column, f, f.Trace)
+	}
+}
+
+// A session is imported from a file, which anybody can write.
+func TestAStateWithANamespaceWithoutANameIsRefused(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	t.Cleanup(func() { _ = e.Close() })
+	j := job("n = tools.number", bridge.Limits{})
+	j.Program.Session = "s"
+	result, err := e.Run(t.Context(), j, silent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Program.Source = "n.other"
+	j.Program.State = bytes.ReplaceAll(result.Outcome.State, []byte(`"Path":["tools","number"]`), []byte(`"Path":[]`))
+	if _, err = e.Run(t.Context(), j, silent{}); err == nil || toolroom.AsError(err).Code != toolroom.CodeInvalidArguments {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// breaking is a host that panics.
+type breaking struct{ silent }
+
+func (breaking) Print(string, string) { panic("broken") }
+
+func TestARunThatPanicsGivesItsWorkerBack(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the run did not panic")
+			}
+		}()
+		_, _ = e.Run(t.Context(), job("print(1)", bridge.Limits{}), breaking{})
+	}()
+	closed := make(chan struct{})
+	go func() {
+		_ = e.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("Close waits for the worker")
 	}
 }
