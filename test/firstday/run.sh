@@ -73,7 +73,8 @@ python3 -m venv "$work/venv"
 has "no server runs" "$work/venv/bin/toolroom" status
 
 timed "three sources: an MCP server, a program, GitHub's API"
-helper api >"$work/port" & pids+=($!)
+# Not by the function, which would make the process a child of a shell that is ended alone.
+python3 "$root/test/firstday/helper.py" api >"$work/port" & pids+=($!)
 until [ -s "$work/port" ]; do sleep 0.05; done
 api=http://127.0.0.1:$(cat "$work/port")
 git init -q . && git -c user.name=n -c user.email=n@example.com commit -q --allow-empty -m "the first commit"
