@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/store/sqlite"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -209,5 +210,42 @@ func TestAJobIsCancelledAtOnceWhereItRunsAndForAllOtherProcesses(t *testing.T) {
 	}
 	if err := w.AwaitQuestion(t.Context(), "call_unknown"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
 		t.Errorf("the questions of an unknown job: %v", err)
+	}
+}
+
+// slowClaims is a store whose claims of a job become known a while after they were made.
+type slowClaims struct {
+	*sqlite.Store
+	claimed chan struct{}
+}
+
+func (s *slowClaims) ClaimJob(ctx context.Context, now, until time.Time) (*run.Job, error) {
+	job, err := s.Store.ClaimJob(ctx, now, until)
+	if job != nil {
+		close(s.claimed)
+		time.Sleep(50 * time.Millisecond)
+	}
+	return job, err
+}
+
+func TestAJobIsCancelledAtOnceAlsoBetweenItsClaimAndItsBegin(t *testing.T) {
+	t.Parallel()
+	store := &slowClaims{openStore(t, filepath.Join(t.TempDir(), "db")), make(chan struct{})}
+	b := newBench(t, withStore(store.Store, "one"), func(o *run.Options) { o.Jobs = store })
+	b.add(tool("pay:it"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	w := startWorker(t, b.Runner, run.WorkerOptions{Lease: time.Hour, Poll: 5 * time.Millisecond}) // it looks at the store in 20 minutes
+	job, err := b.Submit(t.Context(), toolroom.Call{Tool: "pay:it"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-store.claimed
+	if !w.CancelRunning(job.ID) {
+		t.Fatal("it does not run in this process")
+	}
+	if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Status != toolroom.StatusCancelled {
+		t.Errorf("it ended with %s", done.Result.Status)
 	}
 }

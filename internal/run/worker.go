@@ -98,6 +98,8 @@ type Worker struct {
 	runner *Runner
 	o      WorkerOptions
 	wake   chan struct{}
+	// claiming is held for reading while a job is claimed and not yet in running.
+	claiming sync.RWMutex
 
 	mu          sync.Mutex
 	running     map[string]runningJob // by id
@@ -128,6 +130,16 @@ func (w *Worker) Wake() {
 // CancelRunning cancels a job that runs in this process. It reports false if the job does not
 // run here.
 func (w *Worker) CancelRunning(id string) bool {
+	if w.cancelRegistered(id) {
+		return true
+	}
+	// It may have been claimed a moment ago, and nothing else would cancel it here.
+	w.claiming.Lock()
+	defer w.claiming.Unlock()
+	return w.cancelRegistered(id)
+}
+
+func (w *Worker) cancelRegistered(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, ok := w.running[id]
@@ -154,14 +166,14 @@ func (w *Worker) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		job, err := w.claim(ctx)
+		claimed, err := w.claim(ctx, slots, func() (*Job, error) { return w.claimAny(ctx) })
 		if err != nil && ctx.Err() == nil {
 			w.runner.Log.Error("failed to claim a job", "error", err)
 		}
-		if job != nil {
+		if claimed != nil {
 			wg.Go(func() {
 				defer func() { <-slots; w.Wake() }()
-				panics.Log(w.runner.Log, "job "+job.ID, func() { w.runJob(ctx, job, slots) })
+				panics.Log(w.runner.Log, "job "+claimed.ID, func() { w.runJob(ctx, claimed) })
 			})
 			continue
 		}
@@ -175,8 +187,8 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// claim claims a job that may run, if there is one.
-func (w *Worker) claim(ctx context.Context) (job *Job, err error) {
+// claimAny claims a job that may run, if there is one.
+func (w *Worker) claimAny(ctx context.Context) (job *Job, err error) {
 	panicked := panics.Catch(func() {
 		if err = w.extendExpiredLeases(ctx); err == nil {
 			now := w.runner.Now()
@@ -215,28 +227,50 @@ func (w *Worker) extendExpiredLeases(ctx context.Context) error {
 	return nil
 }
 
+// claimedJob is a job that this worker has claimed and can cancel.
+type claimedJob struct {
+	*Job
+	suspension *Suspension
+	ctx        context.Context // of the run
+	end        context.CancelCauseFunc
+	unregister func()
+}
+
+// claim registers the job that take claims, if there is one. The caller must call runJob.
+func (w *Worker) claim(ctx context.Context, slots chan struct{}, take func() (*Job, error)) (*claimedJob, error) {
+	w.claiming.RLock()
+	defer w.claiming.RUnlock()
+	job, err := take()
+	if job == nil {
+		return nil, err
+	}
+	c := &claimedJob{Job: job, suspension: w.newSuspension(job, slots)}
+	c.ctx, c.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	c.unregister = w.register(job.ID, c.suspension, c.cancel)
+	return c, err
+}
+
+func (c *claimedJob) cancel() { c.end(context.Canceled) }
+
 // runJob runs one job under its lease, and stores its one result unless the job is continued
 // later.
-func (w *Worker) runJob(ctx context.Context, job *Job, slots chan struct{}) *toolroom.Result {
-	runCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	cancel := func() { end(context.Canceled) }
-	defer cancel()
-	s := w.newSuspension(job, slots)
+func (w *Worker) runJob(ctx context.Context, claimed *claimedJob) *toolroom.Result {
+	job, s := claimed.Job, claimed.suspension
+	defer claimed.cancel()
+	defer claimed.unregister()
 	defer context.AfterFunc(ctx, func() {
 		if job.Resume == nil && errors.Is(context.Cause(ctx), ErrDetached) {
-			end(ErrDetached) // the question that the call waits for stays open
+			claimed.end(ErrDetached) // the question that the call waits for stays open
 			return
 		}
-		end(s.handOverCause())
+		claimed.end(s.handOverCause())
 	})()
 	if job.Cancelled { // between its suspension and the release of its lease
-		cancel()
+		claimed.cancel()
 		w.runner.abandonApprovals(context.WithoutCancel(ctx), job)
 	}
-	unregister := w.register(job.ID, s, cancel)
-	defer unregister()
 
-	s.startRenewal(runCtx, end)
+	s.startRenewal(claimed.ctx, claimed.end)
 	defer s.releaseAll() // also after a panic: otherwise no process would ever take the job
 	call := job.Call
 	if call.IdempotencyKey == "" {
@@ -244,15 +278,15 @@ func (w *Worker) runJob(ctx context.Context, job *Job, slots chan struct{}) *too
 		// one died: see claimKey.
 		call.IdempotencyKey = "job:" + job.ID
 	}
-	result := w.runner.Run(withScope(runCtx, func(scope *scope) {
+	result := w.runner.Run(withScope(claimed.ctx, func(scope *scope) {
 		scope.suspension = s
 		if s.canAsk() {
 			scope.asker = s
 		}
 	}), call)
-	cancel()
+	claimed.cancel()
 	s.releaseAll()
-	unregister() // what follows gives up the lease
+	claimed.unregister() // what follows gives up the lease
 	if s.isSuspended() || ctx.Err() != nil && (s.isResumable() || s.toolNotRun && result.Status == toolroom.StatusCancelled) {
 		w.release(ctx, job)
 		return result
@@ -360,13 +394,13 @@ func (w *Worker) ResumeOnce(ctx context.Context, id string) (result *toolroom.Re
 			return nil, false, err
 		}
 		now := w.runner.Now()
-		taken, err := jobs.TakeJob(ctx, id, now, now.Add(w.o.Lease))
+		taken, err := w.claim(ctx, newTakenSlot(), func() (*Job, error) { return jobs.TakeJob(ctx, id, now, now.Add(w.o.Lease)) })
 		if err != nil {
 			return nil, false, err
 		}
 		var last *toolroom.Result
 		if taken != nil {
-			last = w.runJob(ctx, taken, newTakenSlot())
+			last = w.runJob(ctx, taken)
 		}
 		job, err := jobs.Job(ctx, id)
 		switch {
