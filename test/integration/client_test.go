@@ -33,7 +33,9 @@ func (r *room) inspectStdio(era string, args ...string) object {
 func (r *room) inspector(args ...string) object {
 	r.t.Helper()
 	args = append([]string{npmProgram(r.t, "mcp-inspector"), "--cli"}, args...)
-	out := r.runProgram(nodeProgram(r.t), append(args, "--format", "json", "-q")...)
+	// Without a limit of its own, 15 seconds by default, which a chain of two Node programs can
+	// exceed on a busy machine: runProgram has one.
+	out := r.runProgram(nodeProgram(r.t), append(args, "--connect-timeout", "0", "--format", "json", "-q")...)
 	answer := decode[struct{ Result object }](r.t, out.stdout+out.stderr)
 	if answer.Result == nil {
 		r.t.Fatalf("the Inspector got no result from %q:\n%s%s", args, out.stdout, out.stderr)
