@@ -276,8 +276,9 @@ func (r *Recorder) Queued() int {
 }
 
 // Close stops accepting receipts and waits until all are durable. If ctx ends
-// first, Close gives up and its error says how many receipts were lost. A second
-// Close waits for the same end.
+// first, Close gives up and its error says how many receipts were lost. It then
+// does not wait for an OnStored that does not return. A second Close waits for the
+// same end.
 func (r *Recorder) Close(ctx context.Context) error {
 	defer r.stop()
 	r.mu.Lock()
@@ -291,7 +292,10 @@ func (r *Recorder) Close(ctx context.Context) error {
 	case <-r.done:
 	case <-ctx.Done():
 		r.stop()
-		<-r.done
+		select {
+		case <-r.done:
+		case <-time.After(abandonTime): // nobody reads what OnStored writes, for example
+		}
 	}
 
 	r.mu.Lock()
@@ -307,6 +311,9 @@ func (r *Recorder) Close(ctx context.Context) error {
 	}
 	return nil
 }
+
+// abandonTime is how long Close waits for the end of the current commit once it has given up.
+const abandonTime = time.Second
 
 // run commits group after group until the recorder is closed and its queue
 // empty, or ctx ends.

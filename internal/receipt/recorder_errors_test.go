@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -364,3 +365,34 @@ func TestAnIntentThatIsNotStoredIsAnError(t *testing.T) {
 		t.Errorf("%v, of %q", err, store.owner)
 	}
 }
+
+// Nobody reads the lines that OnStored writes. Close gives up at its deadline nevertheless.
+func TestCloseDoesNotWaitForAReaderOfStoredReceipts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := make(chan struct{})
+		lines := LinesTo(writerFunc(func(p []byte) (int, error) { <-read; return len(p), nil }), slog.New(slog.DiscardHandler))
+		r := NewRecorder(&fakeStore{space: math.MaxInt64}, RecorderOptions{OnStored: lines.Write})
+		appendCalls(t, r, "first")
+		time.Sleep(time.Second) // the line of the first is being written
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		closed := make(chan error, 1)
+		go func() {
+			err := r.Close(ctx)
+			closed <- errors.Join(err, lines.Close())
+		}()
+		select {
+		case err := <-closed:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("Close waits for the reader of the lines")
+		}
+		close(read)
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
