@@ -39,7 +39,8 @@ type RecorderOptions struct {
 	Sync func(*toolroom.Receipt) bool
 	// Head records the end of the chain after each group; it may be nil.
 	Head *Head
-	// OnError is called with errors of writing the journal or head; it may be nil.
+	// OnError is called with errors of writing the journal or head, without a lock; it may
+	// be nil.
 	OnError func(error)
 	// OnStored is called with each durable group, in order, with Seq and Hash set.
 	// The next group waits until it returns. It may be nil.
@@ -133,6 +134,8 @@ func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 			return fmt.Errorf("record call %s: %d receipts wait to be written: %w", rec.ID, r.opts.Queue, err)
 		}
 	}
+	var failed error
+	defer func() { r.reportError(failed) }() // without the lock, because a log may be slow
 	defer r.mu.Unlock()
 	if r.closing {
 		return fmt.Errorf("record call %s: %w", rec.ID, errClosed)
@@ -140,8 +143,7 @@ func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 	if r.opts.Journal != nil {
 		// In the order of the queue, so that committed entries are a prefix of the
 		// journal.
-		if err := r.opts.Journal.add(rec); err != nil {
-			r.reportError(err)
+		if failed = r.opts.Journal.add(rec); failed != nil {
 			sync, journalled = true, false
 		}
 	}
@@ -185,13 +187,15 @@ func (r *Recorder) syncJournal(ctx context.Context, entry int64) bool {
 		}
 		j.failed = true
 		if !r.closed { // else the file was closed meanwhile
+			r.mu.Unlock()
 			r.reportError(err)
+			r.mu.Lock()
 		}
 	}
 	return true
 }
 
-// reportError reports an error that no call can return.
+// reportError reports an error that no call can return. The caller must not hold mu.
 func (r *Recorder) reportError(err error) {
 	if err != nil && r.opts.OnError != nil {
 		r.opts.OnError(err)
@@ -298,11 +302,13 @@ func (r *Recorder) Close(ctx context.Context) error {
 		}
 	}
 
+	var failed error
+	defer func() { r.reportError(failed) }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.opts.Journal != nil && !r.closed {
 		r.closed = true
-		r.reportError(r.opts.Journal.close())
+		failed = r.opts.Journal.close()
 	}
 	if lost := len(r.queue); lost > 0 && r.opts.Journal != nil {
 		return fmt.Errorf("close the recorder: %d receipts wait in the journal for the next process: %w", lost, cmp.Or(r.failure, ctx.Err()))

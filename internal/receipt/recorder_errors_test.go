@@ -396,3 +396,32 @@ func TestCloseDoesNotWaitForAReaderOfStoredReceipts(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// The log of a room may be slow, or use the room. No call waits for a lock that is held meanwhile.
+func TestErrorsAreReportedWithoutTheLock(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, j := range map[string]*Journal{"write": NewJournal(file, "1-2"), "sync": NewJournal(filepath.Join(folder, "journal"), "1-2")} {
+		j.syncFile = func(*os.File) error { return errors.New("broken disk") }
+		var r *Recorder
+		reported := make(chan int, 10)
+		r = NewRecorder(&fakeStore{space: math.MaxInt64}, RecorderOptions{
+			Journal: j, Sync: func(*toolroom.Receipt) bool { return true }, OnError: func(error) { reported <- r.Queued() },
+		})
+		appended := make(chan error, 1)
+		go func() { appended <- r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: "a"}}) }()
+		select {
+		case err := <-appended:
+			if err != nil || len(reported) != 1 {
+				t.Errorf("%s: %d errors were reported, %v", name, len(reported), err)
+			}
+			closeRecorder(t, r)
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: the recorder holds its lock while it reports an error", name)
+		}
+	}
+}
