@@ -64,6 +64,8 @@ type Program struct {
 	// toolroom-runner by Exec, which replaces this process, or returns the exit code.
 	Foreign Foreign
 	Exec    func(ctx context.Context, path string, args []string) (code int, err error)
+	// Exit ends this process at once, if a server does not stop. Nil ends nothing.
+	Exit func(code int)
 
 	// Open opens the room that commands use: [app.Open], or a function that adds its own
 	// tools.

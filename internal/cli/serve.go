@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli/start/collector"
 	"github.com/toolroom/toolroom/internal/config"
@@ -61,6 +63,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if err != nil {
 		return err
 	}
+	a.exitIfStuck(ctx, stopLimit)
 	opening, record := a.options(file, slog.LevelInfo), ""
 	if opening.Verify != nil {
 		record = consent.Open(a.home).Path()
@@ -128,6 +131,31 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 			"a server of this home (%s) is running already: %s", a.home, first)
 	}
 	return err
+}
+
+// stopLimit is the longest time that a server takes to stop. Running calls may take 10 s of it,
+// and what the server uses is closed in the rest.
+const stopLimit = time.Minute
+
+// exitIfStuck ends the process if it still runs when limit has passed since the end of ctx: a
+// disk may not answer, or nobody may read what the process writes.
+func (a *cli) exitIfStuck(ctx context.Context, limit time.Duration) {
+	if a.Exit == nil {
+		return
+	}
+	context.AfterFunc(ctx, func() {
+		time.Sleep(limit)
+		said := make(chan struct{})
+		go func() { // this may wait as well
+			defer close(said)
+			a.screen.fail(fmt.Sprintf("the server did not stop within %s and was ended", limit), "")
+		}()
+		select {
+		case <-said:
+		case <-time.After(time.Second):
+		}
+		a.Exit(toolroom.ExitError)
+	})
 }
 
 // settleTime is how long a server may still work on its start after it has listed its tools: it

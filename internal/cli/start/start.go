@@ -72,6 +72,7 @@ func Program(version string) cli.Program {
 		Guest:       findGuest(self),
 		Runner:      findRunner(self),
 		Open:        open,
+		Exit:        os.Exit,
 	}
 }
 
