@@ -34,6 +34,7 @@ import (
 // A Journal is not safe for concurrent use.
 type Journal struct {
 	dir, name   string
+	lock        *flock.Flock // held while the journal is in use; nil before the first entry
 	files       [2]*os.File
 	last        [2]int64 // the last entry in each file, zero if it is empty
 	synced      int64    // the last entry that is on the disk, as are all before it
@@ -65,7 +66,7 @@ func (r *Draft) appendLine(line []byte, entry int64) []byte {
 func (j *Journal) add(r *Draft) error {
 	f := j.files[j.current]
 	if f == nil {
-		if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		if err := j.acquire(); err != nil {
 			return err
 		}
 		var err error
@@ -88,6 +89,39 @@ func (j *Journal) add(r *Draft) error {
 	_, err := f.Write(line)
 	j.partial = err != nil
 	return err
+}
+
+// acquire creates the folder and locks the journal. The lock tells [Recover] that the journal is
+// in use, also in another PID namespace, where this process seems dead.
+func (j *Journal) acquire() error {
+	if j.lock != nil {
+		return nil
+	}
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return err
+	}
+	lock := lockOf(j.dir, j.name)
+	if free, err := lock.TryLock(); err != nil || !free {
+		return cmp.Or(err, fmt.Errorf("another process has locked %s", lock.Path()))
+	}
+	j.lock = lock
+	return nil
+}
+
+// lockOf returns the lock of a journal.
+func lockOf(dir, journal string) *flock.Flock {
+	return flock.New(filepath.Join(dir, journal+".lock"), flock.SetPermissions(0o600))
+}
+
+// removeLock releases a lock and removes its file.
+func removeLock(lock *flock.Flock) error {
+	if err := lock.Close(); err != nil { // first: Windows does not remove open files
+		return err
+	}
+	if err := os.Remove(lock.Path()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // sync returns a function that puts all entries so far on the disk, and a function that records
@@ -119,9 +153,8 @@ func (j *Journal) sync() (do func() error, done func()) {
 	return do, func() { j.synced, j.namesSynced = max(j.synced, last), created }
 }
 
-// checkInPlace returns an error if an open file was removed or replaced. A process in another
-// PID namespace does not see this process, takes it for dead and recovers its journal; entries
-// written after that would be lost with this process.
+// checkInPlace returns an error if an open file was removed or replaced; entries written after
+// that would be lost with this process.
 func checkInPlace(f *os.File) error {
 	here, err := f.Stat()
 	if err != nil {
@@ -181,11 +214,19 @@ func (j *Journal) close() error {
 			}
 		}
 	}
+	switch {
+	case j.lock == nil:
+	case empty:
+		errs = append(errs, removeLock(j.lock))
+	default:
+		errs = append(errs, j.lock.Close())
+	}
 	return errors.Join(errs...)
 }
 
 // Recover moves the receipts in journals of ended processes in dir into the store
-// and removes these journals. If several processes do so at once, they take turns: two that
+// and removes these journals. A journal that is locked is in use, even if alive does not
+// see its process. If several processes do so at once, they take turns: two that
 // move one journal could append its receipts twice. It returns how many receipts it found,
 // and how many damaged lines.
 func Recover(ctx context.Context, dir string, alive func(owner string) bool, store Store) (found, damaged int, err error) {
@@ -210,7 +251,7 @@ func Recover(ctx context.Context, dir string, alive func(owner string) bool, sto
 	}
 	var errs []error
 	for journal, paths := range files {
-		n, bad, err := recoverOne(ctx, journal, paths, store)
+		n, bad, err := recoverOne(ctx, lockOf(dir, journal), journal, paths, store)
 		found, damaged = found+n, damaged+bad
 		errs = append(errs, err)
 	}
@@ -243,7 +284,11 @@ func IsGone(dir, journal string, alive func(owner string) bool) bool {
 	return true
 }
 
-func recoverOne(ctx context.Context, journal string, paths []string, store Store) (found, damaged int, err error) {
+func recoverOne(ctx context.Context, lock *flock.Flock, journal string, paths []string, store Store) (found, damaged int, err error) {
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if free, err := lock.TryLock(); err != nil || !free {
+		return 0, 0, err
+	}
 	var left []*Draft
 	for _, path := range paths {
 		list, bad, err := readJournal(journal, path)
@@ -266,7 +311,7 @@ func recoverOne(ctx context.Context, journal string, paths []string, store Store
 			return 0, 0, err
 		}
 	}
-	return len(left), damaged, nil
+	return len(left), damaged, removeLock(lock)
 }
 
 func readJournal(journal, path string) (list []*Draft, damaged int, err error) {

@@ -32,7 +32,7 @@ func journalFiles(t *testing.T, dir string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files
+	return slices.DeleteFunc(files, func(path string) bool { return filepath.Ext(path) == ".lock" })
 }
 
 // encoded is a receipt whose body is encoded, without details.
@@ -311,8 +311,41 @@ func TestASyncThatFailedIsNotMadeGoodByTheNext(t *testing.T) {
 	})
 }
 
-// A server in another container has another PID namespace: it recovers the journals of all
-// others, as if they had ended.
+// A server in another container has another PID namespace: all other processes seem to have ended.
+func TestRecoverLeavesAJournalThatIsInUse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := NewRecorder(&fakeStore{space: math.MaxInt64}, RecorderOptions{
+		Journal: NewJournal(dir, "1-2"), Window: time.Hour, Sync: func(*toolroom.Receipt) bool { return true },
+	})
+	appendCalls(t, r, "a")
+	before := journalFiles(t, dir)
+	if n, _, err := Recover(t.Context(), dir, nobodyLives, &fakeStore{}); n != 0 || err != nil {
+		t.Errorf("%d receipts, %v", n, err)
+	}
+	if diff := cmp.Diff(before, journalFiles(t, dir)); diff != "" || len(before) == 0 {
+		t.Errorf("journals (-before +after):\n%s", diff)
+	}
+	closeRecorder(t, r)
+	if left, err := os.ReadDir(dir); len(left) != 0 || err != nil {
+		t.Errorf("closed, it leaves %v, %v", left, err)
+	}
+}
+
+func TestRecoverRemovesTheLockOfAJournal(t *testing.T) {
+	t.Parallel()
+	dir := killed(t, encoded("{}"))
+	if locks, err := filepath.Glob(filepath.Join(dir, "*.lock")); len(locks) != 1 || err != nil {
+		t.Errorf("locks %v, %v", locks, err)
+	}
+	if n, _, err := Recover(t.Context(), dir, nobodyLives, &fakeStore{space: math.MaxInt64}); n != 1 || err != nil {
+		t.Errorf("%d receipts, %v", n, err)
+	}
+	if left, err := os.ReadDir(dir); len(left) != 0 || err != nil {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+}
+
 func TestCallsDoNotWaitForAJournalThatAnotherProcessHasRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -321,9 +354,10 @@ func TestCallsDoNotWaitForAJournalThatAnotherProcessHasRemoved(t *testing.T) {
 		Journal: NewJournal(dir, "1-2"), Window: time.Hour, Sync: func(*toolroom.Receipt) bool { return true },
 	})
 	appendCalls(t, r, "a")
-	recovered := &fakeStore{}
-	if n, _, err := Recover(t.Context(), dir, nobodyLives, recovered); runtime.GOOS != "windows" && (n != 1 || err != nil) {
-		t.Fatalf("%d receipts, %v", n, err) // Windows does not remove open files
+	for _, file := range journalFiles(t, dir) {
+		if err := os.Remove(file); runtime.GOOS != "windows" && err != nil {
+			t.Fatal(err) // Windows does not remove open files
+		}
 	}
 	for _, id := range []string{"b", "c"} {
 		appendCalls(t, r, id)
