@@ -67,6 +67,10 @@ type Receipt struct {
 	Isolation Isolation    `json:"isolation,omitempty"`
 	Approval  string       `json:"approval,omitempty"`
 
+	// PendingApproval is the approval without an answer for which the call ended with
+	// approval_required.
+	PendingApproval string `json:"pending_approval,omitempty"`
+
 	Started time.Time `json:"started"`
 	Usage   Usage     `json:"usage"`
 

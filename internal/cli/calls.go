@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,10 +216,7 @@ func (a *cli) printCalls(ctx context.Context, r *app.App, receipts []*toolroom.R
 // laterAnswer says how a person has answered since a call was denied because it needed an approval,
 // or returns "". The receipt of the call itself never changes.
 func laterAnswer(ctx context.Context, r *app.App, one *toolroom.Receipt) string {
-	if one.Error == nil || one.Error.Code != toolroom.CodeApprovalRequired {
-		return ""
-	}
-	id := approvalPattern.FindString(one.Error.Message)
+	id := one.PendingApproval
 	if id == "" {
 		return ""
 	}
@@ -237,9 +233,6 @@ func laterAnswer(ctx context.Context, r *app.App, one *toolroom.Receipt) string 
 	}
 	return text
 }
-
-// approvalPattern matches the id of an approval.
-var approvalPattern = regexp.MustCompile(`\bapr_[a-z0-9]+\b`)
 
 func (a *cli) callRow(r *toolroom.Receipt) []string {
 	text := r.Preview

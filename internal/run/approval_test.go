@@ -132,6 +132,10 @@ func TestAnArgumentThatAModelFillsInIsNoConsent(t *testing.T) {
 		r := b.Run(t.Context(), toolroom.Call{Tool: "rm:it", Arguments: json.RawMessage(args), NoWait: true})
 		if r.Error == nil || r.Error.Code != toolroom.CodeApprovalRequired || calls.Load() != 0 {
 			t.Errorf("%s: %s %v", args, r.Status, r.Error)
+			continue
+		}
+		if kept := b.receipts.last(); kept.PendingApproval != r.Error.Approval || kept.PendingApproval == "" || kept.Approval != "" {
+			t.Errorf("%s: the receipt names the approvals %q and %q, the error %q", args, kept.PendingApproval, kept.Approval, r.Error.Approval)
 		}
 	}
 }

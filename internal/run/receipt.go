@@ -97,6 +97,9 @@ func (o *outcome) bareReceipt() *receipt.Draft {
 	if a := o.at.approved; a != nil {
 		r.Approval = a.approval
 	}
+	if e := o.result.Error; e != nil && e.Code == toolroom.CodeApprovalRequired {
+		r.PendingApproval = e.Approval
+	}
 	return r
 }
 
