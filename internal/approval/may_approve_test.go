@@ -36,6 +36,11 @@ func TestOnlyAPersonWhoseApprovalCountsMayApprove(t *testing.T) {
 		if got := approval.MayApprove(a, c.who, now); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+		// Who has approved may still decline; the scopes matter only to who approves.
+		wantDecline := c.want || len(a.Votes) > 0 || len(a.Scopes) > 0
+		if got := approval.MayDecline(a, c.who, now); got != wantDecline {
+			t.Errorf("%s: may decline: %v", name, got)
+		}
 		if a.State != state || len(a.Votes) != votes {
 			t.Errorf("%s: the approval has changed to %+v", name, a)
 		}

@@ -69,6 +69,12 @@ func MayApprove(a *toolroom.Approval, who toolroom.Identity, now time.Time) bool
 	return Decide(&copied, toolroom.Answer{Approve: true, By: who.Key(), Who: who, Scope: scopes[0]}, now) == nil
 }
 
+// MayDecline reports whether who may decline a now, also if they have approved it before.
+func MayDecline(a *toolroom.Approval, who toolroom.Identity, now time.Time) bool {
+	copied := *a
+	return Decide(&copied, toolroom.Answer{By: who.Key(), Who: who}, now) == nil
+}
+
 // checkAnswer returns an error that says why an answer does not count, or nil if it does.
 func checkAnswer(a *toolroom.Approval, answer toolroom.Answer) error {
 	own := answer.Who.Key() == a.Identity.Key()

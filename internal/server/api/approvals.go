@@ -24,6 +24,9 @@ type approvalList struct {
 	Approvals []*toolroom.Approval `json:"approvals"`
 	// Answerable are the ids of the approvals in the list that the caller may answer.
 	Answerable []string `json:"answerable"`
+	// Declinable are the ids of those that the caller may decline. A caller who has approved one
+	// may still decline it until enough people have approved.
+	Declinable []string `json:"declinable"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
 }
@@ -48,13 +51,17 @@ func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*jsonOu
 	all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !canSeeApproval(ctx, a) })
 	slices.Reverse(all)
 	list, next, err := Page(all, in.Paging, func(a *toolroom.Approval) string { return a.ID })
-	answerable := []string{}
+	out := approvalList{Approvals: list, Answerable: []string{}, Declinable: []string{}, Next: next}
+	who, now := auth.Identity(ctx), time.Now()
 	for _, a := range list {
-		if approval.MayApprove(a, auth.Identity(ctx), time.Now()) {
-			answerable = append(answerable, a.ID)
+		if approval.MayApprove(a, who, now) {
+			out.Answerable = append(out.Answerable, a.ID)
+		}
+		if approval.MayDecline(a, who, now) {
+			out.Declinable = append(out.Declinable, a.ID)
 		}
 	}
-	return &jsonOutput[approvalList]{approvalList{Approvals: list, Answerable: answerable, Next: next}}, err
+	return &jsonOutput[approvalList]{out}, err
 }
 
 func (s *Server) getApproval(ctx context.Context, in *idInput) (*jsonOutput[*toolroom.Approval], error) {
