@@ -292,7 +292,7 @@ func (r *Runner) begin(ctx context.Context, request toolroom.Call) *call {
 	if c.parent == nil {
 		c.scope.surface = c.request.Surface
 	}
-	c.tool = c.request.Tool
+	c.tool = reportedTool(c.request.Tool)
 	return c
 }
 
@@ -306,6 +306,9 @@ func (c *call) admit() error {
 		e := toolroom.Errorf(toolroom.CodeDenied, "%s is bound to the environment %s, and may not call in %s", c.request.Identity, bound, c.request.Environment)
 		e.Phase = toolroom.PhasePolicy
 		return e
+	}
+	if err := c.checkNames(); err != nil {
+		return err
 	}
 	if c.runner.Receipts != nil {
 		if err := c.runner.Receipts.Ready(); err != nil {

@@ -145,8 +145,40 @@ func (o *outcome) recordedValue() json.RawMessage {
 	return append(json.RawMessage(nil), value...)
 }
 
-// maxRecordedArguments limits a receipt; the hash is always of the whole.
-const maxRecordedArguments = 64 << 10
+// Limits of a receipt, in bytes. A receipt that is longer than a line of an export may be would
+// make the export unreadable.
+const (
+	// maxRecordedArguments limits the arguments; their hash is always of the whole.
+	maxRecordedArguments = 64 << 10
+	// maxReportedTool limits what is repeated of a tool's spelling, also in results. No spelling
+	// that names a tool is longer.
+	maxReportedTool = 512
+	// maxName limits the name of a session and an idempotency key.
+	maxName = 1024
+)
+
+// reportedTool returns a tool's spelling as results and receipts repeat it.
+func reportedTool(spelling string) string {
+	if len(spelling) <= maxReportedTool {
+		return spelling
+	}
+	return strings.ToValidUTF8(spelling[:maxReportedTool], "") + "…"
+}
+
+// checkNames returns an error if the call has a name that is too long. It removes the name, so
+// that the receipt does not keep it.
+func (c *call) checkNames() (err error) {
+	check := func(what string, name *string) {
+		if size := len(*name); size > maxName {
+			*name = ""
+			err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the %s has %d bytes, the limit is %d", what, size, maxName).
+				WithHint("use a shorter one")
+		}
+	}
+	check("name of the session", &c.request.Session)
+	check("idempotency key", &c.request.IdempotencyKey)
+	return err
+}
 
 func (o *outcome) recordedError() *toolroom.Error {
 	if o.result.Error == nil {
