@@ -503,13 +503,25 @@ func (m *sourceManager) status() source.Status {
 }
 
 // Close removes the source: it refuses new calls, lets current ones finish and then ends
-// everything that the source has started.
+// everything that the source has started. It returns an error if the source does not end
+// within closeTimeout.
 func (m *sourceManager) Close() error {
 	m.retire()
 	m.calls.drain(drainTimeout)
-	err := m.src.Close()
-	m.work.Wait()
-	return err
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		panics.Log(m.log, "closing source "+m.name, func() { err = m.src.Close() })
+		m.work.Wait()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(closeTimeout):
+		m.log.Error("a source does not end and is left behind", "source", m.name, "waited", closeTimeout)
+		return toolroom.Errorf(toolroom.CodeTimeout, "the source %s did not end within %s", m.name, closeTimeout)
+	}
 }
 
 // inFlight counts running calls, so that Close can wait for them.

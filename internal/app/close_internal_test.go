@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/source"
+)
+
+// stuckSource is a source that does not return from a method until a channel is closed.
+type stuckSource struct {
+	source.Source
+	in    string
+	until chan struct{}
+}
+
+func (e *stuckSource) Tools(context.Context) ([]toolroom.Tool, error) {
+	e.wait("Tools")
+	return nil, nil
+}
+
+func (e *stuckSource) Close() error {
+	e.wait("Close")
+	return nil
+}
+
+func (e *stuckSource) wait(in string) {
+	if e.in == in {
+		<-e.until
+	}
+}
+
+func TestASourceThatDoesNotEndIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"Tools", "Close"} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &stuckSource{in: in, until: make(chan struct{})}
+			m := newManager(&sourceManager{
+				name: "endless", src: src, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &catalog.Library{},
+			})
+			m.startListing(false)
+			synctest.Wait()
+			closed := make(chan error, 1)
+			go func() { closed <- m.Close() }()
+			select {
+			case err := <-closed:
+				if toolroom.CodeOf(err) != toolroom.CodeTimeout {
+					t.Errorf("%s: got %v", in, err)
+				}
+			case <-time.After(time.Hour):
+				t.Errorf("Close waits for %s", in)
+			}
+			close(src.until)
+		})
+	}
+}
