@@ -433,3 +433,34 @@ func TestAnAnswerComesBeforeItsHaltedSandboxIsRemoved(t *testing.T) {
 		}
 	})
 }
+
+// silent is a sandbox whose engine does not answer.
+type silent struct{ *inside }
+
+func (silent) Kill(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestCloseWaitsForAllPoolsTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := hosted.NewWarm(&leaving{wrap: func(i *inside) sandbox.Sandbox { return silent{i} }}, hosted.Warm{Size: 2})
+		for _, profile := range []sandbox.Profile{sandbox.Standard, sandbox.Hardened, sandbox.Dev} {
+			e.Warm(sandbox.Spec{Profile: profile, Guest: os.Args[0], BestEffort: true})
+		}
+		time.Sleep(time.Minute)
+		for _, s := range e.Stats() {
+			if s.Ready != 2 {
+				t.Errorf("the pool %s is not filled: %+v", s.Profile, s)
+			}
+		}
+		began := time.Now()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if waited := time.Since(began); waited > 11*time.Second {
+			t.Errorf("Close took %s", waited)
+		}
+	})
+}

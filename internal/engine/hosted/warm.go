@@ -97,9 +97,11 @@ func (p *pools) close() {
 	p.closed = true
 	all := slices.Concat(p.list, p.kinds)
 	p.mu.Unlock()
-	for _, one := range all {
-		one.close()
+	var closing sync.WaitGroup
+	for _, one := range all { // together, because an engine that does not answer takes killTimeout for each
+		closing.Go(one.close)
 	}
+	closing.Wait()
 	p.removals.Wait()
 }
 
