@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -351,4 +352,30 @@ func TestANarrowedTokenTeachesNothingToTheWiderOneOfItsSubject(t *testing.T) {
 	if lessons := b.Recall(narrowed)("owe"); len(lessons) > 0 {
 		t.Errorf("the agent was taught %v by another's search", lessons)
 	}
+}
+
+// stuckStore is a store whose disk does not answer.
+type stuckStore struct{ search.LessonStore }
+
+func (stuckStore) UpdateLesson(ctx context.Context, _ search.LessonKey, _ func(search.LessonRecord) search.LessonRecord) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (stuckStore) PruneLessons(context.Context, time.Time, int) error { return nil }
+
+func TestCloseWaitsForAStoreOnlyOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := search.NewLearner(stuckStore{}, search.LearnerOptions{})
+		for range 100 {
+			l.Learn(person("ann"), "pay:invoice", []string{"invoice"})
+		}
+		began := time.Now()
+		l.Close()
+		if waited := time.Since(began); waited > 20*time.Second {
+			t.Errorf("Close took %s", waited)
+		}
+		l.Close() // which is allowed
+	})
 }

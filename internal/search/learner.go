@@ -52,6 +52,8 @@ type Learner struct {
 	o     LearnerOptions
 	queue chan toolUse
 	done  chan struct{}
+	ctx   context.Context // of storing; ends when Close gives up
+	stop  context.CancelFunc
 
 	mu      sync.Mutex
 	closed  bool
@@ -97,6 +99,7 @@ func NewLearner(store LessonStore, o LearnerOptions) *Learner {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	l := &Learner{store: store, o: o, queue: make(chan toolUse, maxQueue), done: make(chan struct{}), pending: map[session][]pendingSearch{}}
+	l.ctx, l.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(l.done)
 		panics.Log(o.Log, "learning from use", l.storeUses)
@@ -104,7 +107,8 @@ func NewLearner(store LessonStore, o LearnerOptions) *Learner {
 	return l
 }
 
-// Close stores what was learned and ends. Later uses are not learned.
+// Close stores what was learned and ends. Later uses are not learned. If the store takes longer
+// than for one use, the remaining ones are lost.
 func (l *Learner) Close() {
 	l.mu.Lock()
 	if !l.closed {
@@ -112,6 +116,8 @@ func (l *Learner) Close() {
 		close(l.queue)
 	}
 	l.mu.Unlock()
+	defer l.stop()
+	defer time.AfterFunc(storeWithin, l.stop).Stop()
 	<-l.done
 }
 
@@ -201,11 +207,14 @@ func (l *Learner) Learn(who toolroom.Identity, tool string, terms []string) {
 
 // storeUses stores uses until the queue is closed.
 func (l *Learner) storeUses() {
-	ctx := context.Background()
+	ctx := l.ctx
 	stored := 0
 	for u := range l.queue {
 		if u.flush != nil {
 			close(u.flush)
+			continue
+		}
+		if ctx.Err() != nil {
 			continue
 		}
 		if err := l.storeUse(ctx, u); err != nil {
