@@ -373,11 +373,13 @@ func (a *App) close() error {
 	a.mu.Lock()
 	stop := a.stop
 	a.mu.Unlock()
+	shadows := shadowTime // a command waits for the shadow of its call
 	if stop != nil {
 		stop()
+		shadows = closeTimeout
 	}
 	a.background.Wait()
-	a.versionWatcher.close()
+	a.versionWatcher.close(shadows)
 	var wg sync.WaitGroup
 	wg.Go(func() { panics.Log(a.log, "closing the built-in tools", func() { a.closePacks(a.packs) }) })
 	for _, h := range a.allManagers() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
@@ -59,4 +60,25 @@ func TestASourceThatDoesNotEndIsLeftBehind(t *testing.T) {
 			close(src.until)
 		})
 	}
+}
+
+func TestShadowRunsEndWithTheRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatching(&App{runner: run.New(run.Options{Catalog: catalog.New(catalog.Options{})})})
+		var shadow time.Duration
+		began := time.Now()
+		w.work.Go(func() {
+			<-w.ctx.Done() // as a run of a function that hangs
+			shadow = time.Since(began)
+		})
+		w.close(closeTimeout)
+		if shadow != closeTimeout {
+			t.Errorf("it took %s", shadow)
+		}
+		began = time.Now()
+		if w.close(closeTimeout); time.Since(began) > 0 {
+			t.Error("a second close waits")
+		}
+	})
 }

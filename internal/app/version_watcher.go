@@ -21,6 +21,8 @@ import (
 type versionWatcher struct {
 	room  *App
 	slots chan struct{} // for shadow runs
+	ctx   context.Context
+	stop  context.CancelFunc
 
 	mu         sync.Mutex
 	closed     bool
@@ -63,6 +65,7 @@ const maxObserved = 1000
 
 func newWatching(r *App) *versionWatcher {
 	w := &versionWatcher{room: r, slots: make(chan struct{}, shadowSlots), pending: map[watchedVersion]release.Entry{}, judgements: map[watchedVersion]*judgement{}, skipped: map[watchedVersion]*release.ShadowRun{}}
+	w.ctx, w.stop = context.WithCancel(context.Background())
 	r.runner.OnServed = w.onServed
 	return w
 }
@@ -104,7 +107,7 @@ func (w *versionWatcher) judgePending() {
 		w.mu.Unlock()
 		for one, e := range all {
 			panics.Log(w.room.log, "judging a version", func() {
-				ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+				ctx, cancel := context.WithTimeout(w.ctx, closeTimeout)
 				defer cancel()
 				verdict, err := w.judgeVersion(ctx, one, e)
 				switch {
@@ -195,7 +198,7 @@ func (w *versionWatcher) storeSkipped() {
 }
 
 func (w *versionWatcher) runShadow(one *release.ShadowRun, call toolroom.Call, base *toolroom.Result, rule release.CanaryRule) {
-	ctx, cancel := context.WithTimeout(context.Background(), shadowTime)
+	ctx, cancel := context.WithTimeout(w.ctx, shadowTime)
 	defer cancel()
 	result := w.room.runner.Run(ctx, toolroom.Call{
 		Tool: fmt.Sprintf("%s@%d", one.Tool, one.Version), Arguments: call.Arguments, Identity: call.Identity,
@@ -215,14 +218,16 @@ func (w *versionWatcher) storeShadow(one *release.ShadowRun) {
 // keptShadows is how many shadow runs of a version are stored.
 const keptShadows = 10_000
 
-// close waits for the running work.
-func (w *versionWatcher) close() {
+// close waits for the running work, which it ends after limit.
+func (w *versionWatcher) close(limit time.Duration) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
+	defer w.stop()
+	defer time.AfterFunc(limit, w.stop).Stop()
 	w.work.Wait()
 }
 
