@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp/jsonv2"
 )
@@ -30,6 +31,7 @@ type conn struct {
 
 	write   sync.Mutex
 	w       io.Writer
+	r       io.Closer // ends the connection
 	mu      sync.Mutex
 	last    int64
 	waiting map[int64]chan message
@@ -55,8 +57,8 @@ type messageError struct {
 
 func (e *messageError) Error() string { return e.Message }
 
-func newConn(r io.Reader, w io.Writer, event func(session, method string, params jsonv2.Value)) *conn {
-	c := &conn{event: event, w: w, waiting: map[int64]chan message{}, done: make(chan struct{})}
+func newConn(r io.ReadCloser, w io.Writer, event func(session, method string, params jsonv2.Value)) *conn {
+	c := &conn{event: event, w: w, r: r, waiting: map[int64]chan message{}, done: make(chan struct{})}
 	go c.read(bufio.NewReaderSize(r, 64<<10))
 	return c
 }
@@ -117,7 +119,7 @@ func (c *conn) call(ctx context.Context, session, method string, params, result 
 	c.mu.Unlock()
 	text, err := jsonv2.Marshal(m, jsonOptions)
 	if err == nil {
-		err = c.send(append(text, 0))
+		err = c.send(ctx, append(text, 0))
 	}
 	if err == nil {
 		select {
@@ -138,7 +140,21 @@ func (c *conn) call(ctx context.Context, session, method string, params, result 
 	return err
 }
 
-func (c *conn) send(text []byte) error {
+// unreadTime is how long a call waits after its end for a browser that does not read commands.
+const unreadTime = 2 * time.Second
+
+// send writes a command. If the browser reads neither it nor the commands before it, send ends
+// the connection, and with it the browser, unreadTime after ctx has ended.
+func (c *conn) send(ctx context.Context, text []byte) error {
+	sent := make(chan struct{})
+	defer close(sent)
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-sent:
+		case <-time.After(unreadTime):
+			c.r.Close()
+		}
+	})()
 	c.write.Lock()
 	defer c.write.Unlock()
 	if _, err := c.w.Write(text); err != nil {
@@ -171,7 +187,7 @@ func (s session) post(method string, params any) {
 		return
 	}
 	if text, err := jsonv2.Marshal(m, jsonOptions); err == nil {
-		_ = c.send(append(text, 0))
+		_ = c.send(context.Background(), append(text, 0))
 	}
 }
 
