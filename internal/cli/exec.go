@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -202,7 +202,10 @@ func (a *cli) programText(o *execOptions, args []string) (string, error) {
 		if len(args) > 0 && !o.acceptsArguments() {
 			return "", usage("toolroom exec --help", "the program is read from %s; unexpected argument %q", o.file, args[0])
 		}
-		data, err := os.ReadFile(a.typedPath(o.file))
+		data, err := readFile(a.typedPath(o.file), maxModuleFile)
+		if errors.Is(err, errTooLarge) {
+			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s has more than %d bytes", o.file, maxModuleFile)
+		}
 		if err != nil {
 			return "", toolroom.Errorf(toolroom.CodeNotFound, "cannot read the program: %w", err)
 		}

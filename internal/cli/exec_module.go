@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"errors"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/toolroom/toolroom"
@@ -32,7 +32,10 @@ func (o *execOptions) acceptsArguments() bool {
 // programStdin returns the program's standard input.
 func (a *cli) programStdin(o *execOptions) (string, error) {
 	if o.stdin != "-" {
-		data, err := os.ReadFile(a.typedPath(o.stdin))
+		data, err := readFile(a.typedPath(o.stdin), maxProgram)
+		if errors.Is(err, errTooLarge) {
+			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the program's input has more than %d bytes", maxProgram)
+		}
 		if err != nil {
 			return "", toolroom.Errorf(toolroom.CodeNotFound, "cannot read the program's input: %w", err)
 		}

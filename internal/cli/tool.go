@@ -180,7 +180,7 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 	u := release.Upload{Files: map[string]string{}, Base: -1, Folder: path}
 	if !info.IsDir() {
 		u.Folder = filepath.Dir(path)
-		text, err := readText(path, info.Size())
+		text, err := readText(path)
 		if err != nil {
 			return u, err
 		}
@@ -188,7 +188,7 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 		u.Files[u.File] = text
 		for _, beside := range []string{"requirements.txt", "pyproject.toml"} {
 			if more, err := os.Stat(filepath.Join(filepath.Dir(path), beside)); err == nil && more.Mode().IsRegular() {
-				if u.Files[beside], err = readText(filepath.Join(filepath.Dir(path), beside), more.Size()); err != nil {
+				if u.Files[beside], err = readText(filepath.Join(filepath.Dir(path), beside)); err != nil {
 					return u, err
 				}
 			}
@@ -213,11 +213,7 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 		if !d.Type().IsRegular() || strings.HasPrefix(base, ".") || !slices.Contains(uploadedExtensions, filepath.Ext(base)) && !isCode(at) {
 			return nil
 		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		u.Files[filepath.ToSlash(name)], err = readText(at, info.Size())
+		u.Files[filepath.ToSlash(name)], err = readText(at)
 		return err
 	})
 	if text, ok := u.Files[release.CasesFile]; ok && err == nil {
@@ -250,19 +246,38 @@ func isCode(path string) bool {
 const maxModuleFile = 64 << 20
 
 // readText returns a file as a text of an upload.
-func readText(path string, size int64) (string, error) {
-	if filepath.Ext(path) == ".wasm" && size <= maxModuleFile {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return "", err
-		}
+func readText(path string) (string, error) {
+	isModule, limit, most := filepath.Ext(path) == ".wasm", int64(maxUpload), "a file has at most 1 MiB"
+	if isModule {
+		limit, most = maxModuleFile, "a module has at most 64 MiB"
+	}
+	data, err := readFile(path, limit)
+	switch {
+	case errors.Is(err, errTooLarge):
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: it is too large: %s", path, most).WithHint("split it, or keep data outside of the code")
+	case err != nil:
+		return "", err
+	case isModule:
 		return release.PackFile(path, data)
 	}
-	if size > maxUpload {
-		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: it is too large: a file has at most 1 MiB", path).WithHint("split it, or keep data outside of the code")
+	return string(data), nil
+}
+
+var errTooLarge = errors.New("it is too large")
+
+// readFile reads a file of at most limit bytes; a larger one is errTooLarge. The size that the
+// system reports is not used: a device such as /dev/zero and a pipe have none.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
 	}
-	data, err := os.ReadFile(path)
-	return string(data), err
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = errTooLarge
+	}
+	return data, err
 }
 
 func (a *cli) toolListCommand() *cobra.Command {
