@@ -41,8 +41,10 @@ func changed(section string, a, b reflect.Value) []string {
 	switch a.Kind() {
 	case reflect.Struct:
 		for i := range a.NumField() {
-			key, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
-			if key != "" && key != "-" && differ(a.Field(i), b.Field(i)) {
+			key, option, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
+			if option == "inline" {
+				keys = append(keys, changed(section, a.Field(i), b.Field(i))...)
+			} else if key != "" && key != "-" && differ(a.Field(i), b.Field(i)) {
 				keys = append(keys, section+"."+key)
 			}
 		}

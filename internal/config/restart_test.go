@@ -31,3 +31,24 @@ func TestKeysThatNeedARestartAreNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestChangedKeysAreNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"":                         nil,
+		"tools: {deny: [\"a:*\"]}": {"tools.deny"},
+		"policy: {taint: deny}":    {"policy.taint"},
+		"limits: {timeout: 5s}":    {"limits.timeout"},
+		"sources: {a: {mcp: {url: \"http://a\"}}}": {"sources.a"},
+		"tools: {agents: {a: {deny: [\"b:*\"]}}}":  {"tools.agents"},
+	} {
+		c, err := Parse("toolroom.yaml", []byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := c.Changed(Default()); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
