@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -37,8 +38,9 @@ type Kind struct {
 	// Needs is what the engine needs of a machine, such as 64 MiB of memory.
 	Needs string
 	// Compile, if set, is the language in which a guest receives a program's module
-	// to compile, before it receives the program without the module. Compiling is
-	// part of the start and does not count as the program's time.
+	// to compile, before it receives the program without the module. It receives a
+	// module once until it receives another. Compiling is part of the start and does
+	// not count as the program's time.
 	Compile string
 	// CompileTime limits the time for compiling.
 	CompileTime time.Duration
@@ -214,11 +216,14 @@ func (e *Engine) runIn(ctx context.Context, owner string, p bridge.Program, h br
 // errCompile is the cause of a context that ended because the time for compiling is over.
 var errCompile = errors.New("the time for compiling is over")
 
-// compile makes a guest compile the program's module, if k has modules.
+// compile makes a guest compile the program's module, if k has modules. A module that the
+// guest compiled last is not sent again, because sending some megabytes takes longer than
+// many runs do.
 func (k *Kind) compile(ctx context.Context, g *Guest, p bridge.Program) (*bridge.Outcome, error) {
-	if k.Compile == "" {
+	if k.Compile == "" || g.compiled != nil && bytes.Equal(g.compiled, p.Module) {
 		return &bridge.Outcome{}, nil
 	}
+	g.compiled = nil
 	bounded, stop := context.WithTimeoutCause(ctx, k.CompileTime, errCompile)
 	defer stop()
 	out, err := g.Run(bounded, bridge.Program{Language: k.Compile, Module: p.Module}, nil)
@@ -228,6 +233,9 @@ func (k *Kind) compile(ctx context.Context, g *Guest, p bridge.Program) (*bridge
 			WithHint("make it smaller: remove unused code and debug information")
 	case err != nil:
 		return nil, engine.WorkerLost(ctx, err)
+	}
+	if out.Failure == nil {
+		g.compiled = p.Module
 	}
 	return out, nil
 }

@@ -25,6 +25,8 @@ type GuestProcess interface {
 type Guest struct {
 	GuestProcess
 	conn *bridge.Conn
+	// compiled is the module that the guest compiled last and runs next, nil if there is none.
+	compiled []byte
 }
 
 // killGrace is how long a guest may take to end a cancelled program by itself,
