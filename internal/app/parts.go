@@ -61,7 +61,7 @@ func (a *App) Home() string { return a.home }
 
 // Receipts lists receipts of calls.
 func (a *App) Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error) {
-	if err := a.recorder.Flush(ctx); err != nil {
+	if err := a.flushBeforeRead(ctx); err != nil {
 		return nil, err
 	}
 	return a.store.Receipts(ctx, q)
@@ -70,7 +70,7 @@ func (a *App) Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroo
 // ReceiptSamples calls see with the members that metrics need of each receipt that q
 // selects.
 func (a *App) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
-	if err := a.recorder.Flush(ctx); err != nil {
+	if err := a.flushBeforeRead(ctx); err != nil {
 		return err
 	}
 	return a.store.ReceiptSamples(ctx, q, see)
@@ -78,8 +78,19 @@ func (a *App) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see f
 
 // Receipt returns the receipt of one call.
 func (a *App) Receipt(ctx context.Context, id string) (*toolroom.Receipt, error) {
-	if err := a.recorder.Flush(ctx); err != nil {
+	if err := a.flushBeforeRead(ctx); err != nil {
 		return nil, err
 	}
 	return a.store.Receipt(ctx, id)
+}
+
+// flushBeforeRead waits until the receipts so far can be read. If they cannot be written, for
+// example to a full disk, those that were written before can still be read.
+func (a *App) flushBeforeRead(ctx context.Context) error {
+	err := a.recorder.Flush(ctx)
+	if err != nil && ctx.Err() == nil {
+		a.log.Warn("the newest receipts are missing in what is read, because they are not written yet", "error", err)
+		return nil
+	}
+	return err
 }
