@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 	"go.yaml.in/yaml/v4"
@@ -160,8 +161,51 @@ func readPythonHeader(file, source string) (Manifest, error) {
 		return Manifest{}, err
 	}
 	m := meta.Tool.Toolroom
+	keepTOMLDates(m.Config)
+	for i := range m.Tools {
+		keepTOMLDates(m.Tools[i].InputSchema)
+		keepTOMLDates(m.Tools[i].OutputSchema)
+	}
+	for i := range m.Cases {
+		c := &m.Cases[i]
+		keepTOMLDates(c.Arguments)
+		keepTOMLDates(c.Schema)
+		c.Expect = keepTOMLDates(c.Expect)
+	}
 	m.Dependencies = append(m.Dependencies, meta.Dependencies...)
 	return m, nil
+}
+
+// keepTOMLDates makes the dates and times in a decoded value texts, as those of tool.yaml are, and
+// returns the value. The decoder makes a time.Time of each; the name of its location says how it
+// was written.
+func keepTOMLDates(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, member := range v {
+			v[name] = keepTOMLDates(member)
+		}
+	case []any:
+		for i, one := range v {
+			v[i] = keepTOMLDates(one)
+		}
+	case []map[string]any:
+		for _, one := range v {
+			keepTOMLDates(one)
+		}
+	case time.Time:
+		layout := time.RFC3339Nano
+		switch v.Location().String() {
+		case "date-local":
+			layout = time.DateOnly
+		case "time-local":
+			layout = "15:04:05.999999999"
+		case "datetime-local":
+			layout = "2006-01-02T15:04:05.999999999"
+		}
+		return v.Format(layout)
+	}
+	return value
 }
 
 // wrongType matches the decoder's error for a value of the wrong type.

@@ -139,7 +139,7 @@ func TestADefaultOfNullFitsATypeWithNull(t *testing.T) {
 	}
 }
 
-// A date in YAML is the text that is written, as in JSON.
+// A date in YAML or TOML is the text that is written, as in JSON.
 func TestDatesOfManifestsStayTexts(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string]string{
@@ -159,5 +159,33 @@ func TestDatesOfManifestsStayTexts(t *testing.T) {
 		if want := `[{"since":"2026-01-31"},{"at":"2026-01-31T10:00:00Z","day":"2026-01-31"},"2026-01-31"]`; err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
 		}
+	}
+}
+
+func TestDatesOfAPythonHeaderStayTexts(t *testing.T) {
+	t.Parallel()
+	header := `# /// script
+# [tool.toolroom.config]
+# day = 2026-01-02
+# list = [2026-01-02, {time = 10:20:30.5}]
+# [[tool.toolroom.config.tables]]
+# at = 2026-01-02T10:20:30
+# zone = 2026-01-02 10:20:30+02:00
+# [[tool.toolroom.cases]]
+# tool = "a"
+# name = "x"
+# expect = 2026-01-02
+# arguments = {day = 2026-01-02}
+# ///
+def a(): pass
+`
+	c, err := function.Read(map[string]string{"a.py": header}, "a.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal([]any{c.Manifest.Config, c.Manifest.Cases[0].Arguments, c.Manifest.Cases[0].Expect})
+	want := `[{"day":"2026-01-02","list":["2026-01-02",{"time":"10:20:30.5"}],"tables":[{"at":"2026-01-02T10:20:30","zone":"2026-01-02T10:20:30+02:00"}]},{"day":"2026-01-02"},"2026-01-02"]`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 }
