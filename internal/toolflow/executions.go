@@ -95,8 +95,7 @@ func jobExecution(j *run.Job) execution {
 // Limits of lists.
 const (
 	maxPage       = 200
-	maxExecutions = 10_000 // newest, of which lists and totals are made
-	maxJobs       = 1000
+	maxExecutions = 10_000    // newest, of which lists and totals are made
 	maxReceipts   = 1_000_000 // newest receipts that are looked at
 	readAtOnce    = 50_000
 )
@@ -206,7 +205,7 @@ func (s *server) jobs(ctx context.Context) ([]*run.Job, error) {
 	if s.Runner.Jobs == nil {
 		return nil, nil
 	}
-	all, err := s.Runner.Jobs.ListJobs(ctx, "", maxJobs)
+	all, err := s.Runner.Jobs.ListJobs(ctx, "", maxExecutions)
 	return slices.DeleteFunc(all, func(j *run.Job) bool { return j.State == toolroom.JobDone }), err
 }
 
