@@ -124,6 +124,9 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if out.err != nil {
 		return toolroom.ExitOK
 	}
+	if err == nil { // cobra ignores it when it prints a help text
+		err = out.failed
+	}
 	return a.exit(err)
 }
 
@@ -189,7 +192,8 @@ type pipe struct {
 	w       io.Writer
 	broken  context.CancelFunc
 	secrets *atomic.Pointer[secret.Redactor]
-	err     error
+	err     error // the reader has gone away
+	failed  error // another error of w
 	written atomic.Bool
 }
 
@@ -204,8 +208,10 @@ func (p *pipe) Write(b []byte) (int, error) {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
 		p.err = err
 		p.broken()
+		return 0, err
 	}
 	if err != nil {
+		p.failed = err
 		return 0, err
 	}
 	return len(b), nil

@@ -141,7 +141,7 @@ func (c checker) checkStore(s Store) {
 		(scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//")
 	if !ok {
 		// The URL may contain a password, so the message does not show it.
-		c.addProblem("store.url", "unknown kind of store", "write sqlite:toolroom.db or postgres://host/database")
+		c.addProblem("store.url", "unknown kind of store", "write sqlite:toolroom.db")
 	}
 }
 
@@ -153,7 +153,15 @@ func (c checker) checkPolicy(p policy.Config) {
 	joined, _ := err.(interface{ Unwrap() []error })
 	for _, err := range joined.Unwrap() {
 		problem, _ := errors.AsType[*policy.Problem](err)
-		c.addProblem(problem.Key, problem.Err.Error(), "")
+		key := problem.Key
+		for name, skill := range p.Skills {
+			// Policy names what a skill may do alike, whether it is here or in the skill's manifest.
+			if rest, ok := strings.CutPrefix(key, "tools.skills."+name+"."); ok && skill.Manifest == "" {
+				key = "tools.skills." + name + ".permissions." + rest
+				break
+			}
+		}
+		c.addProblem(key, problem.Err.Error(), "")
 	}
 }
 
