@@ -86,6 +86,7 @@ func (s *Server) complete(r *request) (*result, error) {
 	if p.Context != nil {
 		ask.Known = p.Context.Arguments
 	}
+	s.o.Ready(r.ctx)
 	var provider string
 	switch p.Ref.Type {
 	case "ref/prompt":

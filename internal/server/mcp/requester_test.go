@@ -13,7 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
+	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -162,4 +164,30 @@ func TestSubscriptionsBelongToTheirSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	becomes(down, "subscribe")
+}
+
+// Whoever is the first to ask waits for the sources that are still starting, whatever the
+// request is.
+func TestTheFirstRequestWaitsForSources(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(*fixture) error{
+		"completion": func(f *fixture) error {
+			_, err := f.connect(legacy, nil).Complete(t.Context(), &mcp.CompleteParams{Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "docs__hello"}})
+			return err
+		},
+		"subscription": func(f *fixture) error {
+			return f.connect(legacy, nil).Subscribe(t.Context(), &mcp.SubscribeParams{URI: "doc://a"})
+		},
+		"prompt": func(f *fixture) error {
+			_, err := f.connect(legacy, nil).GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "docs__hello"})
+			return err
+		},
+	} {
+		var f *fixture
+		started := sync.OnceFunc(func() { f.shelve("docs") })
+		f = serveWith(t, direct(t), approval.Options{}, func(o *mcpserver.Options) { o.Ready = func(context.Context) { started() } })
+		if err := ask(f); err != nil {
+			t.Errorf("the %s was refused: %v", name, err)
+		}
+	}
 }

@@ -79,6 +79,7 @@ const notifyTimeout = 10 * time.Second
 
 // subscribe subscribes a client to a resource until unsubscribe is called.
 func (s *Server) subscribe(ctx context.Context, r *mcp.ServerRequest, uri string) (unsubscribe func(), err error) {
+	s.o.Ready(ctx)
 	provider, own, ok := s.o.Library.FindResource(uri, s.readableBy(s.o.Identity(ctx), catalog.ReadTool))
 	if !ok {
 		return nil, resourceNotFound(r, uri)
