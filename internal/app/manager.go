@@ -232,8 +232,8 @@ func (m *sourceManager) startListing(changed bool) *listing {
 				}
 			}
 		}
-		// Both under one lock. Otherwise another attempt could begin in between, and a change
-		// that it had not seen would be taken for one of before it.
+		// Both under one lock. Otherwise another attempt could begin in between, and this one
+		// would remove the mark of a change that the other has not seen.
 		m.mu.Lock()
 		close(l.ended)
 		again := m.listAgain

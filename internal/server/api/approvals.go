@@ -24,8 +24,8 @@ type approvalList struct {
 	Approvals []*toolroom.Approval `json:"approvals"`
 	// Answerable are the ids of the approvals in the list that the caller may answer.
 	Answerable []string `json:"answerable"`
-	// Declinable are the ids of those that the caller may decline. A caller who has approved one
-	// may still decline it until enough people have approved.
+	// Declinable are the ids of the approvals that the caller may decline. A caller who has
+	// approved one may still decline it until enough people have approved.
 	Declinable []string `json:"declinable"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
