@@ -114,8 +114,8 @@ func (g *Guard) WithOwn(services ...*url.URL) *Guard {
 		o := ownHost{host: strings.ToLower(u.Hostname())}
 		o.addr, _ = netip.ParseAddr(o.host)
 		ports := []uint16{portOf(u)}
-		if u.Port() == "" {
-			ports = []uint16{80, 443} // a service may redirect from http to https
+		if u.Port() == "" && u.Scheme == "http" {
+			ports = []uint16{80, 443} // a service may redirect from http to https, but not back
 		}
 		for _, o.port = range ports {
 			more.own = append(more.own, o)

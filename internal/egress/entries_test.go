@@ -127,3 +127,17 @@ func TestAnOwnServiceIsItsHostAndItsPort(t *testing.T) {
 		t.Error("a host with a Z is refused")
 	}
 }
+
+func TestAServiceWithTLSIsNotAlsoReachedWithout(t *testing.T) {
+	t.Parallel()
+	resolver, _ := dnstest.Serve(t, map[string][]string{"tls.example": {"127.0.0.1"}, "plain.example": {"127.0.0.1"}})
+	g := guard(t, egress.Policy{Resolver: resolver}).WithOwn(parse(t, "https://tls.example"), parse(t, "http://plain.example"))
+	for address, want := range map[string]bool{
+		"https://tls.example/": true, "http://plain.example/": true, "https://plain.example/": true,
+		"http://tls.example/": false, // whoever runs the service could let its name lead to a server inside
+	} {
+		if err := g.CheckURL(t.Context(), address); (err == nil) != want {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
