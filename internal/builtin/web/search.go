@@ -161,7 +161,9 @@ func (w *web) runSearch(ctx context.Context, q query) (SearchResult, []toolroom.
 	}
 	request.Header.Set("User-Agent", w.userAgent())
 	request.Header.Set("Accept", "application/json")
-	response, err := (&http.Client{Transport: s.Transport}).Do(request.WithContext(ctx))
+	// A redirect would carry the key to another host.
+	client := &http.Client{Transport: s.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request.WithContext(ctx))
 	if err != nil {
 		return SearchResult{}, nil, hintUnreached(failure(ctx, request.URL, 20*time.Second, err))
 	}
@@ -276,6 +278,8 @@ func (s *Search) responseError(status int, body []byte) error {
 	e := toolroom.Errorf(toolroom.CodeUpstreamError, "%s answered %d %s: %s", s.Provider, status, http.StatusText(status), excerpt)
 	e.Details = map[string]any{"status": status}
 	switch {
+	case status < http.StatusBadRequest:
+		return e.WithHint("set builtin.web.search.url in toolroom.yaml to the address that it redirects to")
 	case status == http.StatusTooManyRequests:
 		e.Code, e.Retryable = toolroom.CodeRateLimited, true
 		return e.WithHint("wait, or use another provider: builtin.web.search in toolroom.yaml")

@@ -490,6 +490,27 @@ func TestSearchErrorsNameTheLineThatMendsThem(t *testing.T) {
 	}
 }
 
+func TestTheKeyOfAProviderFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("another host got a request with %v", r.Header)
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	t.Cleanup(other.Close)
+	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(server.Close)
+	for _, provider := range []string{"brave", "searxng", "tavily", "exa"} {
+		pack := web.Pack(web.Options{Search: &web.Search{
+			Provider: provider, URL: server.URL, Key: func(context.Context) (string, error) { return "key", nil }, Transport: server.Client().Transport,
+		}}).Source()
+		_, err := pack.Call(t.Context(), &source.Request{Tool: toolroom.MustParseID("web:search"), Arguments: builtin.Arguments(map[string]any{"query": "x"}), Emit: func(toolroom.Event) {}})
+		if e := toolroom.AsError(err); e == nil || !strings.Contains(e.Hint, "builtin.web.search.url") {
+			t.Errorf("%s: %v", provider, err)
+		}
+		_ = pack.Close()
+	}
+}
+
 // A SearXNG whose engines are all refused answers 200 and no results.
 func TestASearXNGWithoutEnginesHasNotFoundNothing(t *testing.T) {
 	t.Parallel()
