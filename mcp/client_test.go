@@ -3,8 +3,10 @@ package mcp
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -85,6 +87,42 @@ func TestParametersGoIntoHeadersOrTheirToolIsNotOffered(t *testing.T) {
 			if !maps.Equal(got, c.want) {
 				t.Errorf("%s gave %v, want %v", c.schema, got, c.want)
 			}
+		}
+	}
+}
+
+func TestManyHeaderParametersDoNotMultiplyTheArguments(t *testing.T) {
+	const many = 500
+	properties, members := make([]string, many), make([]string, many)
+	for i := range many {
+		properties[i] = fmt.Sprintf(`"p%d":{"type":"integer","x-mcp-header":"P%d"}`, i, i)
+		members[i] = fmt.Sprintf(`"p%d":%d`, i, i)
+	}
+	params, err := HeaderParams(json.RawMessage(`{"properties":{` + strings.Join(properties, ",") + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments := json.RawMessage(`{` + strings.Join(members, ",") + `}`)
+	if n := len(ParamHeaders(params, arguments)); n != many {
+		t.Errorf("%d of %d headers", n, many)
+	}
+	header := http.Header{}
+	for name, value := range ParamHeaders(params, arguments) {
+		header.Set(name, value)
+	}
+	server := post{r: &http.Request{Header: header}, s: &Server{o: ServerOptions{HeaderParams: func(*ServerRequest) []HeaderParam { return params }}}}
+	server.messages = []*incoming{{}}
+	server.messages[0].Method, server.messages[0].Arguments = "tools/call", arguments
+	for name, f := range map[string]func(){
+		"of the client": func() { ParamHeaders(params, arguments) },
+		"of the server": func() {
+			if err := server.checkParams(); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		if n := testing.AllocsPerRun(1, f); n > 50*many {
+			t.Errorf("%d parameters and members %s make %v allocations", many, name, n)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
 // encodeHeader encodes a value as MCP 2026-07-28 requires for headers: unchanged if it
@@ -83,36 +85,40 @@ func HeaderParams(schema json.RawMessage) ([]HeaderParam, error) {
 // ParamHeaders returns the headers for the arguments of a call.
 func ParamHeaders(params []HeaderParam, arguments json.RawMessage) map[string]string {
 	headers := map[string]string{}
+	if len(params) == 0 {
+		return headers
+	}
+	tree, _ := jsonx.Decode(arguments, jsonx.Limits{}) // nil has no arguments
 	for _, b := range params {
-		value := arguments
-		for _, name := range b.path {
-			var object map[string]json.RawMessage
-			_ = json.Unmarshal(value, &object)
-			value = object[name]
-		}
-		if text, ok := headerText(value); ok {
+		if text, ok := headerText(memberAt(tree, b.path)); ok {
 			headers[b.header] = text
 		}
 	}
 	return headers
 }
 
+// memberAt returns the value at a path of a decoded object, or nil if there is none.
+func memberAt(tree any, path []string) any {
+	for _, name := range path {
+		object, _ := tree.(map[string]any)
+		tree = object[name]
+	}
+	return tree
+}
+
 // maxSafe is the largest integer that every JSON library represents exactly.
 const maxSafe = 1<<53 - 1
 
-func headerText(value json.RawMessage) (string, bool) {
-	var v any
-	if len(value) == 0 || json.Unmarshal(value, &v) != nil {
-		return "", false
-	}
-	switch v := v.(type) {
+func headerText(value any) (string, bool) {
+	switch v := value.(type) {
 	case string:
 		return v, true
 	case bool:
 		return strconv.FormatBool(v), true
-	case float64:
-		n := int64(v)
-		return strconv.FormatInt(n, 10), float64(n) == v && -maxSafe <= n && n <= maxSafe
+	case json.Number:
+		f, err := v.Float64()
+		n := int64(f)
+		return strconv.FormatInt(n, 10), err == nil && float64(n) == f && -maxSafe <= n && n <= maxSafe
 	}
 	return "", false
 }

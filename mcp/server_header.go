@@ -76,8 +76,13 @@ func (p *post) checkParams() error {
 		return nil
 	}
 	m := p.messages[0]
-	for _, param := range p.s.o.HeaderParams(&m.ServerRequest) {
-		if err := param.check(p.r.Header, m.Arguments); err != nil {
+	params := p.s.o.HeaderParams(&m.ServerRequest)
+	if len(params) == 0 {
+		return nil
+	}
+	arguments, _ := jsonx.Decode(m.Arguments, jsonx.Limits{}) // nil has no arguments
+	for _, param := range params {
+		if err := param.check(p.r.Header, arguments); err != nil {
 			return err
 		}
 	}
@@ -95,7 +100,7 @@ func decodeHeader(value string) (string, bool) {
 }
 
 // check returns an error if the header of an argument differs from the argument.
-func (p HeaderParam) check(header http.Header, arguments json.RawMessage) error {
+func (p HeaderParam) check(header http.Header, arguments any) error {
 	value, present := header.Get(p.header), len(header.Values(p.header)) > 0
 	argument := memberAt(arguments, p.path)
 	where := strings.Join(p.path, ".")
@@ -115,19 +120,6 @@ func (p HeaderParam) check(header http.Header, arguments json.RawMessage) error 
 		return fmt.Errorf("the header %s differs from the argument %s", p.header, where)
 	}
 	return nil
-}
-
-// memberAt returns the value at a path of an object, or nil if there is none.
-func memberAt(object json.RawMessage, path []string) any {
-	tree, err := jsonx.Decode(object, jsonx.Limits{})
-	for _, name := range path {
-		at, ok := tree.(map[string]any)
-		if err != nil || !ok {
-			return nil
-		}
-		tree = at[name]
-	}
-	return tree
 }
 
 func sameValue(header string, argument any) bool {
