@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,6 +94,118 @@ func (p *pipe) Kill(context.Context) error {
 func (p *pipe) Usage() sandbox.Usage           { return sandbox.Usage{PeakMemory: 42} }
 func (p *pipe) Isolation() string              { return "pipe" }
 func (p *pipe) Held() map[sandbox.Limit]string { return nil }
+
+// measured is a driver whose sandboxes ask for their usage elsewhere, which takes until release
+// is closed.
+type measured struct {
+	*pipes
+	asked   chan struct{}
+	release chan struct{}
+}
+
+func (d *measured) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	started, err := d.pipes.Start(ctx, s)
+	return &slowUsage{started, d}, err
+}
+
+type slowUsage struct {
+	sandbox.Sandbox
+	driver *measured
+}
+
+func (b *slowUsage) Usage() sandbox.Usage {
+	b.driver.asked <- struct{}{}
+	<-b.driver.release
+	return b.Sandbox.Usage()
+}
+
+func TestAStartDoesNotWaitForTheUsageOfAnotherSandbox(t *testing.T) {
+	t.Parallel()
+	d := &measured{&pipes{}, make(chan struct{}, 9), make(chan struct{})}
+	r := remote.NewRunner(remote.RunnerOptions{Local: true, Driver: d})
+	server := httptest.NewServer(r.Handler())
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { _ = r.Close() })
+	t.Cleanup(func() { close(d.release) })
+	x := &target{url: server.URL}
+	for n, verb := range []string{http.MethodGet, http.MethodDelete} {
+		if _, status, _ := x.start(t, ann, order(id(2*n))); status != http.StatusOK {
+			t.Fatalf("an order was answered %d", status)
+		}
+		path := server.URL + remote.PathSandboxes + "/" + id(2*n)
+		if verb == http.MethodGet {
+			path += "/usage"
+		}
+		go func() {
+			if answer, err := http.DefaultClient.Do(request(t, verb, path, nil)); err == nil {
+				answer.Body.Close()
+			}
+		}()
+		<-d.asked
+		second := make(chan int, 1)
+		go func() {
+			_, status, _ := x.start(t, ann, order(id(2*n+1)))
+			second <- status
+		}()
+		select {
+		case status := <-second:
+			if status != http.StatusOK {
+				t.Errorf("an order was answered %d", status)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: no sandbox starts while the usage of another is asked for", verb)
+		}
+	}
+}
+
+// quitter is a driver whose guests read nothing any more, but have output left when they are
+// written to.
+type quitter struct{ *pipes }
+
+func (d *quitter) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	started, err := d.pipes.Start(ctx, s)
+	out, in := io.Pipe()
+	return &quitting{Sandbox: started, out: out, in: in}, err
+}
+
+type quitting struct {
+	sandbox.Sandbox
+	out *io.PipeReader
+	in  *io.PipeWriter
+}
+
+func (b *quitting) Stream() io.ReadWriteCloser { return b }
+
+func (b *quitting) Read(p []byte) (int, error) { return b.out.Read(p) }
+
+func (b *quitting) Close() error { return b.out.Close() }
+
+func (b *quitting) Write([]byte) (int, error) {
+	go func() {
+		for range 1000 {
+			_, _ = b.in.Write([]byte("result"))
+		}
+		b.in.Close()
+	}()
+	return 0, syscall.EPIPE
+}
+
+func TestTheOutputOfAGuestThatReadsNoMoreIsWhole(t *testing.T) {
+	t.Parallel()
+	r := remote.NewRunner(remote.RunnerOptions{Driver: &quitter{&pipes{}}, Keys: []remote.SigningKey{{Name: "ann", Secret: []byte(ann)}}})
+	server := httptest.NewServer(r.Handler())
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { _ = r.Close() })
+	d := remote.New(remote.Options{URL: server.URL, Secret: func(context.Context) (string, error) { return ann, nil }})
+	instance := startAttached(t, d)
+	if _, err := instance.Stream().Write([]byte("alive?")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(instance.Stream())
+	if want := strings.Repeat("result", 1000); err != nil || string(got) != want {
+		t.Errorf("%d of %d bytes arrived: %v", len(got), len(want), err)
+	}
+}
 
 // target is a runner under attack.
 type target struct {

@@ -231,9 +231,10 @@ func (u *run) kill() error {
 	asking, stop := context.WithTimeout(ctx, exitTimeout)
 	defer stop()
 	exit, _ := u.sandbox.Wait(asking) // a driver may not know the exit of a sandbox it has removed
+	end := newEnd(exit, u.sandbox.Usage())
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.end, u.ended = newEnd(exit, u.sandbox.Usage()), time.Now()
+	u.end, u.ended = end, time.Now()
 	return nil
 }
 
@@ -268,11 +269,12 @@ func (u *run) usage() End {
 		return End{}
 	}
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.ended.IsZero() || u.sandbox == nil {
-		return u.end
+	over, end := !u.ended.IsZero() || u.sandbox == nil, u.end
+	u.mu.Unlock()
+	if over {
+		return end
 	}
-	return newEnd(sandbox.Exit{}, u.sandbox.Usage())
+	return newEnd(sandbox.Exit{}, u.sandbox.Usage()) // may ask another machine
 }
 
 // attach takes the run's stream, which can be opened once.

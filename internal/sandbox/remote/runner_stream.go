@@ -51,6 +51,9 @@ func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
 		conn.Close()
 	})
 	_, _ = io.Copy(stream, buffered)
+	// A guest that reads no more may have output left: wait until that has ended, or the
+	// client's connection.
+	_, _ = io.Copy(io.Discard, buffered)
 	stop()
 	copying.Wait()
 }
