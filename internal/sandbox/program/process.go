@@ -112,6 +112,8 @@ func (p *Program) readHello(r *process, first <-chan []byte) error {
 		default:
 			return r.crashError()
 		}
+	case <-p.ctx.Done():
+		return unavailable("%s has been stopped", p.o.Name)
 	case <-time.After(p.o.Hello):
 		return unavailable("%s was started but did not say within %s that it listens", p.o.Name, p.o.Hello).WithHint("the machine may be overloaded")
 	}

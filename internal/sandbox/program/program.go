@@ -44,11 +44,21 @@ type Options struct {
 type Program struct {
 	o Options
 
-	mu      sync.Mutex
-	closed  bool
-	current *process // the last one that was started; it may have ended
-	drivers []*Driver
-	tidying sync.WaitGroup
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+
+	mu       sync.Mutex
+	starting *start   // nil if no process is being started
+	current  *process // the last one that was started; it may have ended
+	drivers  []*Driver
+	tidying  sync.WaitGroup
+}
+
+// start is the start of a process, for which requests wait.
+type start struct {
+	done    chan struct{} // closed when the process runs or has failed
+	process *process
+	err     error
 }
 
 // New returns a program. It starts nothing yet.
@@ -57,7 +67,9 @@ func New(o Options) *Program {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Program{o: o}
+	p := &Program{o: o}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
 }
 
 // Status returns the path and the build of the program, which it starts. The error says why
@@ -76,23 +88,43 @@ func (p *Program) ensureRunning(ctx context.Context) (*process, error) {
 		return nil, unavailable("%s was not started: %w", p.o.Name, err)
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.closed:
+	if p.ctx.Err() != nil {
+		p.mu.Unlock()
 		return nil, unavailable("%s has been stopped", p.o.Name)
-	case p.current != nil && !p.current.ended():
+	}
+	if p.current != nil && !p.current.ended() {
+		defer p.mu.Unlock()
 		return p.current, nil
 	}
+	if p.starting == nil {
+		p.starting = &start{done: make(chan struct{})}
+		go p.finish(p.starting)
+	}
+	s := p.starting
+	p.mu.Unlock()
+	select {
+	case <-s.done:
+		return s.process, s.err
+	case <-ctx.Done():
+		return nil, unavailable("%s is being started, and the request ended: %w", p.o.Name, context.Cause(ctx))
+	}
+}
+
+// finish starts the process. It goes on if the request that needed it first has ended, because
+// others may wait for it.
+func (p *Program) finish(s *start) {
+	s.process, s.err = p.start()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	crashed := p.current != nil
-	started, err := p.start()
-	if err != nil {
-		return nil, err
+	p.starting = nil
+	if s.err == nil {
+		p.current = s.process
+		if crashed {
+			p.cleanAfterCrash()
+		}
 	}
-	p.current = started
-	if crashed {
-		p.cleanAfterCrash()
-	}
-	return started, nil
+	close(s.done)
 }
 
 // cleanTimeout bounds the search for what a crashed process has left behind.
@@ -120,7 +152,13 @@ const stopTimeout = 30 * time.Second
 // Close stops the program, which removes its sandboxes.
 func (p *Program) Close() error {
 	p.mu.Lock()
-	p.closed = true
+	p.stop()
+	s := p.starting
+	p.mu.Unlock()
+	if s != nil {
+		<-s.done
+	}
+	p.mu.Lock()
 	current := p.current
 	p.mu.Unlock()
 	if current == nil {

@@ -542,3 +542,34 @@ func (l lines) Write(p []byte) (int, error) {
 	l <- string(p)
 	return len(p), nil
 }
+
+func TestARequestWaitsForAStartNoLongerThanItsCaller(t *testing.T) {
+	t.Parallel()
+	started := make(chan struct{})
+	p := newProgram(t, func(o *program.Options) {
+		o.Find = func() (string, error) { close(started); return "/bin/sleep", nil } // says no hello
+		o.Args, o.Hello = []string{"600"}, time.Hour
+	})
+	first := make(chan error, 1)
+	go func() { _, _, err := p.Status(t.Context()); first <- err }()
+	<-started
+	short, done := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer done()
+	second := make(chan error, 1)
+	go func() { _, _, err := p.Status(short); second <- err }()
+	select {
+	case err := <-second:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the second request: %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("a request waits for the start although its caller has gone")
+	}
+	// Closing ends the start.
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-first; toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
+		t.Errorf("the first request: %v", err)
+	}
+}
