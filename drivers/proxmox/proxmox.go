@@ -55,9 +55,10 @@ type Options struct {
 
 // Driver starts guests in containers. Make one with [New].
 type Driver struct {
-	o     Options
-	api   *api
-	sweep sync.Once
+	o   Options
+	api *api
+	// sweep cleans until that has succeeded once.
+	sweep func(context.Context) ([]sandbox.Leftover, error)
 
 	starting turn.Turn // held while starting the one container for all runs
 	ids      turn.Turn // held from choosing an id until it is taken
@@ -66,7 +67,9 @@ type Driver struct {
 // New returns a driver. Probe and Start report errors in o.
 func New(o Options) *Driver {
 	o.Port = cmp.Or(o.Port, 7071)
-	return &Driver{o: o, api: newAPI(o), starting: turn.New(), ids: turn.New()}
+	d := &Driver{o: o, api: newAPI(o), starting: turn.New(), ids: turn.New()}
+	d.sweep = turn.Once(func(ctx context.Context) ([]sandbox.Leftover, error) { return d.Clean(ctx, false) })
+	return d
 }
 
 // Name returns "proxmox_lxc".
@@ -78,7 +81,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	err := d.api.get(ctx, "/version", &version)
 	var c *container
 	if err == nil {
-		d.sweep.Do(func() { _, _ = d.Clean(ctx, false) }) // a later run removes what cannot be removed now
+		_, _ = d.sweep(ctx) // a later run removes what cannot be removed now
 		c, err = d.acquire(ctx, "probe")
 	}
 	if err != nil {
@@ -324,7 +327,8 @@ func (d *Driver) beginClone(ctx context.Context) (number int, name, task string,
 	if d.o.Pool != "" {
 		p["pool"] = d.o.Pool
 	}
-	task, err = d.api.begin(ctx, "POST", fmt.Sprintf("/nodes/%s/lxc/%d/clone", d.o.Node, d.o.Template), p)
+	// Not interrupted, because an interrupted request could leave a clone. It has a time limit.
+	task, err = d.api.begin(context.WithoutCancel(ctx), "POST", fmt.Sprintf("/nodes/%s/lxc/%d/clone", d.o.Node, d.o.Template), p)
 	return int(next), name, task, err
 }
 

@@ -263,3 +263,21 @@ func TestAnIDThatAnotherClientTakesFirstIsNoFailure(t *testing.T) {
 		t.Errorf("%d times taken, left: %v", taken, left)
 	}
 }
+
+func TestAStartThatIsCancelledWhileItsCloneIsOrderedLeavesNothing(t *testing.T) {
+	n := newNode(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	n.fault = func(method, path string) (int, string) {
+		if strings.HasSuffix(path, "/clone") {
+			cancel()
+		}
+		return 0, ""
+	}
+	if _, err := proxmox.New(n.options()).Start(ctx, sandbox.Spec{BestEffort: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the start: %v", err)
+	}
+	n.work.Wait()
+	if left := n.left(t); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
