@@ -3,9 +3,11 @@ package temporal
 import (
 	"context"
 	"testing"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/toolroom/toolroom"
@@ -17,6 +19,8 @@ func TestACallHasTheEnvironmentAndTheCallerOfItsOrder(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
+	// On a busy machine, a second without the processor is no deadlock.
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	var seen []string
 	env.RegisterActivityWithOptions(func(ctx context.Context, id string, call toolroom.Call) (message[toolProperties], error) {
 		seen = append(seen, call.Environment)
