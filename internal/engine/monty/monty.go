@@ -130,21 +130,33 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 	if result.Outcome.Failure = e.checkTypes(ctx, j, p, session, ready); result.Outcome.Failure != nil {
 		return result, nil
 	}
-	started := time.Now()
-	w, err := e.pool.Acquire(ctx, j.Owner)
-	if err != nil {
-		return result, engine.WorkerLost(ctx, err)
+	for started := time.Now(); ; {
+		w, err := e.pool.Acquire(ctx, j.Owner)
+		if err != nil {
+			return result, engine.WorkerLost(ctx, err)
+		}
+		waited := e.pool.Waited(w)
+		result.Isolation, result.Start = w.Isolation(), time.Since(started)
+		out, err := e.runIn(newRun(ctx, w, p, session, ready, h))
+		if waited && errors.Is(err, bridge.ErrNotBegun) && ctx.Err() == nil {
+			continue // the worker had ended while it waited in the pool
+		}
+		if out != nil {
+			result.Outcome = *out
+			result.CPU = time.Duration(out.CPU) * time.Millisecond
+		}
+		if err != nil {
+			return result, engine.WorkerLost(ctx, err)
+		}
+		return result, nil
 	}
-	result.Isolation, result.Start = w.Isolation(), time.Since(started)
+}
+
+// runIn runs a program and returns its worker to the pool, even if the run panics: Close waits
+// for all workers.
+func (e *Engine) runIn(r *run) (out *bridge.Outcome, err error) {
 	reusable := false
-	defer func() { e.pool.Release(w, reusable) }() // also if the run panics: Close waits for all workers
-	out, reusable, err := newRun(ctx, w, p, session, ready, h).run()
-	if out != nil {
-		result.Outcome = *out
-		result.CPU = time.Duration(out.CPU) * time.Millisecond
-	}
-	if err != nil {
-		return result, engine.WorkerLost(ctx, err)
-	}
-	return result, nil
+	defer func() { e.pool.Release(r.w, reusable) }()
+	out, reusable, err = r.run()
+	return out, err
 }

@@ -71,18 +71,21 @@ func (r *run) run() (out *bridge.Outcome, reusable bool, err error) {
 	if err != nil {
 		return nil, true, err
 	}
-	if err := r.w.conn.Send(begin...); err != nil {
-		return nil, false, r.workerError(err)
-	}
-	answers += r.w.pendingAnswers
-	for r.w.pendingAnswers = 0; answers > 0; answers-- {
-		e, err := r.w.conn.Receive()
-		if err != nil {
-			return nil, false, r.workerError(err)
-		}
-		if e.Kind != protocol.Ok && e.Kind != protocol.Complete {
+	err = r.w.conn.Send(begin...)
+	for answers += r.w.pendingAnswers; err == nil && answers > 0; answers-- {
+		var e protocol.Event
+		switch e, err = r.w.conn.Receive(); {
+		case err != nil:
+		case e.Kind == protocol.Fatal && r.w.pendingAnswers > 0: // it broke as it dropped the state of the last run
+			err = errors.New(e.Message)
+		case e.Kind != protocol.Ok && e.Kind != protocol.Complete:
 			return nil, false, startRefused(e)
+		default:
+			r.w.pendingAnswers = max(0, r.w.pendingAnswers-1)
 		}
+	}
+	if err != nil { // nothing of the program has had an effect
+		return nil, false, fmt.Errorf("%w: %w", bridge.ErrNotBegun, r.workerError(err))
 	}
 	e, err := r.serveEvents()
 	if err != nil {
