@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,9 +28,9 @@ type pullState struct {
 
 // readPullState reads the state of a folder. A file that is missing or cannot be read counts as
 // empty; then nothing is a conflict.
-func readPullState(folder string) *pullState {
+func readPullState(folder *os.Root) *pullState {
 	k := &pullState{}
-	text, err := os.ReadFile(filepath.Join(folder, pullStateFile))
+	text, err := readIn(folder, pullStateFile)
 	if err != nil || json.Unmarshal(text, k) != nil {
 		k = &pullState{}
 	}
@@ -42,17 +43,17 @@ func readPullState(folder string) *pullState {
 	return k
 }
 
-func (k *pullState) write(folder string) error {
+func (k *pullState) write(folder *os.Root) error {
 	text, err := json.MarshalIndent(k, "", "  ")
 	if err != nil || len(k.Versions) == 0 {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, pullStateFile), append(text, '\n'), 0o644)
+	return folder.WriteFile(pullStateFile, append(text, '\n'), 0o644)
 }
 
 // noteCases records that a tool's file of cases is the same as its saved cases.
-func (k *pullState) noteCases(top, tool string) error {
-	text, err := os.ReadFile(filepath.Join(toolFolder(top, tool), release.CasesFile))
+func (k *pullState) noteCases(folder *os.Root, tool string) error {
+	text, err := readIn(folder, filepath.Join(toolFolder(tool), release.CasesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		delete(k.Cases, tool)
 		return nil
@@ -61,6 +62,17 @@ func (k *pullState) noteCases(top, tool string) error {
 		k.Cases[tool] = digestOf(text)
 	}
 	return err
+}
+
+// readIn reads a file in a folder of tools, which may come from somebody else: a link must not
+// lead out of it, and a pipe must not be waited for.
+func readIn(folder *os.Root, name string) ([]byte, error) {
+	if info, err := folder.Stat(name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	return folder.ReadFile(name)
 }
 
 func digestOf(text []byte) string {

@@ -217,7 +217,12 @@ has pushed since your last pull or sync, it fails with conflict and shows the di
 			if err != nil {
 				return err
 			}
-			known := readPullState(folder)
+			top, err := os.OpenRoot(folder)
+			if err != nil {
+				return err
+			}
+			defer top.Close()
+			known := readPullState(top)
 			o := release.SyncOptions{Environment: environment, DryRun: check, Bases: known.Versions, Force: force}
 			plan, err := r.Parts().Releases.Sync(ctx, uploads, o, a.author())
 			if err != nil && len(plan) == 0 {
@@ -228,11 +233,11 @@ has pushed since your last pull or sync, it fails with conflict and shows the di
 					if s.Version > 0 {
 						known.Versions[s.Tool] = s.Version
 					}
-					if err := known.noteCases(folder, s.Tool); err != nil {
+					if err := known.noteCases(top, s.Tool); err != nil {
 						return err
 					}
 				}
-				err = known.write(folder)
+				err = known.write(top)
 			}
 			if a.asJSON {
 				if err := a.screen.json(plan); err != nil {
@@ -282,7 +287,7 @@ func (a *cli) uploadsIn(folder string) ([]release.Upload, error) {
 		at := filepath.Join(folder, e.Name())
 		switch {
 		case strings.HasPrefix(e.Name(), "."):
-		case !e.IsDir() && isCode(at), e.IsDir() && isUpload(at):
+		case e.Type().IsRegular() && isCode(at), e.IsDir() && isUpload(at):
 			u, err := a.readUpload(at)
 			if err != nil {
 				return nil, err

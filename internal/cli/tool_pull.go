@@ -41,7 +41,11 @@ writes nothing, unless --force is given.`,
 					return err
 				}
 			}
-			top := a.argumentPath(args[0])
+			top, err := openFolder(a.argumentPath(args[0]))
+			if err != nil {
+				return err
+			}
+			defer top.Close()
 			known := readPullState(top)
 			var pulled []*pulledTool
 			var edited []string
@@ -58,7 +62,7 @@ writes nothing, unless --force is given.`,
 						continue
 					}
 				}
-				p := &pulledTool{tool: t.Tool, number: number, newest: t.Newest, folder: toolFolder(top, t.Tool)}
+				p := &pulledTool{tool: t.Tool, number: number, newest: t.Newest, top: top, folder: toolFolder(t.Tool)}
 				if err := p.read(ctx, s, known); err != nil {
 					return err
 				}
@@ -101,16 +105,23 @@ func selectsTool(ctx context.Context, s *release.Service, tool string, spellings
 	return false, nil
 }
 
-// toolFolder returns the folder of a tool in the folder of a pull.
-func toolFolder(top, tool string) string {
-	return filepath.Join(top, filepath.FromSlash(strings.ReplaceAll(tool, ":", "/")))
+// openFolder opens a folder of tools, and creates it if there is none.
+func openFolder(path string) (*os.Root, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(path)
 }
+
+// toolFolder returns the folder of a tool in the folder of a pull.
+func toolFolder(tool string) string { return filepath.FromSlash(strings.ReplaceAll(tool, ":", "/")) }
 
 // pulledTool is what a pull does for one tool.
 type pulledTool struct {
 	tool           string
 	number, newest int
-	folder         string
+	top            *os.Root
+	folder         string // in top
 
 	// changes are the files that differ. edited are those of them with the user's changes, which
 	// are stored nowhere else.
@@ -118,7 +129,7 @@ type pulledTool struct {
 	edited  []string
 }
 
-// fileChange is a file and its new content. If the content is nil, the file is removed.
+// fileChange is a file in the folder of a pull, and its new content. If the content is nil, the file is removed.
 type fileChange struct {
 	path    string
 	content []byte
@@ -165,7 +176,7 @@ func (p *pulledTool) read(ctx context.Context, s *release.Service, known *pullSt
 // present content is stored elsewhere, so that overwriting it loses nothing.
 func (p *pulledTool) compare(name string, content []byte, stored func(before []byte) (bool, error)) error {
 	path := filepath.Join(p.folder, name)
-	before, err := os.ReadFile(path)
+	before, err := readIn(p.top, path)
 	there := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -179,7 +190,7 @@ func (p *pulledTool) compare(name string, content []byte, stored func(before []b
 	}
 	ok, err := stored(before)
 	if err == nil && !ok {
-		p.edited = append(p.edited, path)
+		p.edited = append(p.edited, filepath.Join(p.top.Name(), path))
 	}
 	return err
 }
@@ -207,15 +218,15 @@ func hasVersion(ctx context.Context, s *release.Service, tool, name string, cont
 func (p *pulledTool) write() error {
 	for _, c := range p.changes {
 		if c.content == nil {
-			if err := os.Remove(c.path); err != nil {
+			if err := p.top.Remove(c.path); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := os.MkdirAll(filepath.Dir(c.path), 0o755); err != nil {
+		if err := p.top.MkdirAll(filepath.Dir(c.path), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(c.path, c.content, 0o644); err != nil {
+		if err := p.top.WriteFile(c.path, c.content, 0o644); err != nil {
 			return err
 		}
 	}
