@@ -278,6 +278,7 @@ type idp struct {
 	asked  map[string]url.Values // by code
 	change func(jwt.MapClaims)
 	info   jwt.MapClaims // of the person; nil means that the request fails
+	moved  string        // address to which the token endpoint redirects
 }
 
 func newIDP(t *testing.T) *idp {
@@ -317,8 +318,12 @@ func newIDP(t *testing.T) *idp {
 	})
 	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
-		asked, change := p.asked[r.FormValue("code")], p.change
+		asked, change, moved := p.asked[r.FormValue("code")], p.change, p.moved
 		p.mu.Unlock()
+		if moved != "" {
+			http.Redirect(w, r, moved, http.StatusTemporaryRedirect)
+			return
+		}
 		proof := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 		user, password, _ := r.BasicAuth()
 		if asked == nil || asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(proof[:]) || user != "room" || password != "s3cret" {
@@ -394,6 +399,20 @@ func TestALoginThatIsNotOursIsRefused(t *testing.T) {
 	// A link with a code of the attacker does not sign a victim in.
 	if status, _ := visit(t, browser(t), "GET", s.URL+"/login/callback?code=x&state=y", ""); status != 400 {
 		t.Errorf("a login that this browser did not begin: %d", status)
+	}
+}
+
+func TestTheCodeOfALoginFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("another server got the code %q", r.FormValue("code"))
+	}))
+	t.Cleanup(other.Close)
+	p := newIDP(t)
+	p.moved = other.URL
+	s := serveWithIDP(t, p)
+	if status, text := visit(t, browser(t), "GET", s.URL+"/login/oidc", ""); status != 502 {
+		t.Errorf("%d %s", status, text)
 	}
 }
 

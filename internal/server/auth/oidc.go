@@ -128,7 +128,10 @@ func (l *Login) redeem(ctx context.Context, code string, a attempt) (toolroom.Id
 	if secret != "" { // RFC 6749, 2.3.1: both are encoded
 		req.SetBasicAuth(url.QueryEscape(o.ClientID), url.QueryEscape(secret))
 	}
-	resp, err := o.Client.Do(req)
+	// Do not follow redirects: they would carry the code and the secret to another URL.
+	client := *o.Client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(req)
 	if err != nil {
 		return toolroom.Identity{}, err
 	}
