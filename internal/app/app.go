@@ -359,11 +359,24 @@ func (a *App) lookupEnv(name string) (string, bool) {
 }
 
 // Close ends every source and engine, waits for current calls, and flushes all records. It
-// is idempotent.
+// is idempotent. After a minute, if a driver does not answer, for example, Close returns an
+// error, and the rest ends in the background.
 func (a *App) Close() (err error) {
-	a.closeOnce.Do(func() { err = a.close() })
+	a.closeOnce.Do(func() {
+		closed := make(chan error, 1)
+		go func() { closed <- a.close() }()
+		select {
+		case err = <-closed:
+		case <-time.After(closeLimit):
+			err = toolroom.Errorf(toolroom.CodeInternal, "the room has not closed within %s", closeLimit).
+				WithHint("the stacks of all goroutines show what it waits for (SIGQUIT)")
+		}
+	})
 	return err
 }
+
+// closeLimit is the longest time that Close takes.
+const closeLimit = time.Minute
 
 func (a *App) close() error {
 	var errs []error

@@ -82,3 +82,20 @@ func TestShadowRunsEndWithTheRoom(t *testing.T) {
 		}
 	})
 }
+
+func TestCloseReturnsThoughSomethingDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &App{log: slog.New(slog.DiscardHandler)}
+		end := make(chan struct{})
+		a.background.Go(func() { <-end })
+		begun := time.Now()
+		if err := a.Close(); toolroom.CodeOf(err) != toolroom.CodeInternal || time.Since(begun) != closeLimit {
+			t.Errorf("after %s Close returned %v", time.Since(begun), err)
+		}
+		if err := a.Close(); err != nil {
+			t.Errorf("the second time Close returned %v", err)
+		}
+		close(end) // then it closes the rest
+	})
+}
