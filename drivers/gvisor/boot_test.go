@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // runsc writes a program that stands for runsc, and returns its path.
@@ -57,6 +59,38 @@ func TestACallerWhoseTimeIsOverDoesNotWaitForTheBootOfAnother(t *testing.T) {
 		}
 	case err := <-first:
 		t.Fatalf("the second waits for the first: %v", err)
+	}
+	end()
+	<-first
+}
+
+func TestACallerWhoseTimeIsOverDoesNotWaitForTheCheckpointOfAnother(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root restores sandboxes")
+	}
+	started := filepath.Join(t.TempDir(), "started")
+	// It runs a sandbox in which no guest gets ready.
+	d := New(Options{Program: runsc(t, `case "$*" in *" run "*) touch `+started+`; exec sleep 30;; esac`), Work: t.TempDir(), Root: t.TempDir(), Restore: true})
+	d.program, d.tried = d.o.Program, true
+	spec := sandbox.Spec{Guest: d.program}
+	making, end := context.WithCancel(t.Context())
+	if d.checkpointOf(making, spec) != nil {
+		t.Fatal("there is a checkpoint of what was never started")
+	}
+	first := make(chan struct{})
+	go func() { defer close(first); d.checkpointOf(making, spec) }()
+	for _, err := os.Stat(started); err != nil; _, err = os.Stat(started) {
+		time.Sleep(time.Millisecond)
+	}
+	late, over := context.WithCancel(t.Context())
+	over()
+	second := make(chan struct{})
+	go func() { defer close(second); d.checkpointOf(late, spec) }()
+	select {
+	case <-second:
+	case <-first:
+		t.Error("the second waits for the first")
 	}
 	end()
 	<-first

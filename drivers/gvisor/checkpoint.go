@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
+	"github.com/toolroom/toolroom/drivers/turn"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
@@ -23,10 +23,10 @@ import (
 // checkpoint is the saved state of a sandbox whose guest had prepared an interpreter
 // and had not received a program.
 type checkpoint struct {
-	kind   string // of sandboxes that can be restored from it
-	making sync.Mutex
-	folder string // empty until the checkpoint is made
-	failed error  // the error that prevented it
+	kind   string    // of sandboxes that can be restored from it
+	making turn.Turn // guards what follows
+	folder string    // empty until the checkpoint is made
+	failed error     // the error that prevented it
 }
 
 // A checkpoint takes about 10 MB of disk. Limits are part of its kind, and programs
@@ -49,8 +49,11 @@ func (d *Driver) checkpointOf(ctx context.Context, s sandbox.Spec) *checkpoint {
 	if c == nil {
 		return nil
 	}
-	c.making.Lock()
-	defer c.making.Unlock()
+	end, err := c.making.Take(ctx)
+	if err != nil {
+		return nil
+	}
+	defer end()
 	if c.folder == "" && c.failed == nil {
 		if err := d.makeCheckpoint(ctx, c, s); err != nil && ctx.Err() == nil {
 			c.failed = err
@@ -86,7 +89,7 @@ func (d *Driver) checkpointOnRepeat(s sandbox.Spec) *checkpoint {
 	if d.checkpoints == nil {
 		d.checkpoints = map[string]*checkpoint{}
 	}
-	d.checkpoints[kind] = &checkpoint{kind: kind}
+	d.checkpoints[kind] = &checkpoint{kind: kind, making: turn.New()}
 	return d.checkpoints[kind]
 }
 
@@ -123,14 +126,17 @@ func (d *Driver) makeCheckpoint(ctx context.Context, c *checkpoint, s sandbox.Sp
 }
 
 // drop removes a checkpoint that is not used any more.
-func (d *Driver) drop(c *checkpoint) error {
+func (d *Driver) drop(ctx context.Context, c *checkpoint) error {
 	d.checkpointsMu.Lock()
 	if d.checkpoints[c.kind] == c {
 		delete(d.checkpoints, c.kind)
 	}
 	d.checkpointsMu.Unlock()
-	c.making.Lock()
-	defer c.making.Unlock()
+	end, err := c.making.Take(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	if c.folder == "" {
 		return nil
 	}
@@ -144,7 +150,7 @@ func (d *Driver) Close() error {
 	d.checkpointsMu.Unlock()
 	var errs []error
 	for _, c := range all {
-		errs = append(errs, d.drop(c))
+		errs = append(errs, d.drop(context.Background(), c))
 	}
 	return errors.Join(errs...)
 }

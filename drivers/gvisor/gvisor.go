@@ -92,10 +92,10 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	if err := d.boot(ctx); err != nil {
 		return nil, err
 	}
+	from := d.checkpointOf(ctx, s)
 	if ctx.Err() != nil {
 		return nil, unavailable("the start was stopped", context.Cause(ctx))
 	}
-	from := d.checkpointOf(ctx, s)
 	if from != nil {
 		s = withCheckpointWait(s)
 	}

@@ -45,7 +45,7 @@ func (b *instance) Kill(ctx context.Context) error {
 		}
 	}
 	if b.from != nil && !b.restored.gotOutput.Load() { // the checkpoint may be unusable
-		if err := b.driver.drop(b.from); err != nil {
+		if err := b.driver.drop(ctx, b.from); err != nil {
 			return err
 		}
 	}
