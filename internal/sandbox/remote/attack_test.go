@@ -158,6 +158,40 @@ func TestAStartDoesNotWaitForTheUsageOfAnotherSandbox(t *testing.T) {
 	}
 }
 
+// unprobed is a driver whose engine does not answer a probe.
+type unprobed struct {
+	*pipes
+	probing chan struct{}
+}
+
+func (d *unprobed) Probe(ctx context.Context) sandbox.Probe {
+	d.probing <- struct{}{}
+	<-ctx.Done()
+	return sandbox.Probe{State: sandbox.Inconclusive}
+}
+
+func TestARunnerThatStopsEndsItsProbe(t *testing.T) {
+	t.Parallel()
+	d := &unprobed{&pipes{}, make(chan struct{}, 1)}
+	r := remote.NewRunner(remote.RunnerOptions{Driver: d, Keys: []remote.SigningKey{{Name: "ann", Secret: []byte(ann)}}})
+	server := httptest.NewServer(r.Handler())
+	t.Cleanup(server.Close)
+	x := &target{url: server.URL}
+	status := make(chan int, 1)
+	go func() {
+		_, s, _ := x.start(t, ann, order(id(1)))
+		status <- s
+	}()
+	<-d.probing
+	begun := time.Now()
+	if err := r.Close(); err != nil || time.Since(begun) > 10*time.Second {
+		t.Errorf("after %s Close returned %v", time.Since(begun), err)
+	}
+	if s := <-status; s == http.StatusOK {
+		t.Error("a sandbox was started without a probe")
+	}
+}
+
 // quitter is a driver whose guests read nothing any more, but have output left when they are
 // written to.
 type quitter struct{ *pipes }

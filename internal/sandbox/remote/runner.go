@@ -125,8 +125,9 @@ func NewRunner(o RunnerOptions) *Runner {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Runner{o: o, driver: o.Driver, verifier: NewVerifier(o.Keys, o.Now), probe: probe{driver: o.Driver}, runs: map[runID]*run{}}
+	r := &Runner{o: o, driver: o.Driver, verifier: NewVerifier(o.Keys, o.Now), runs: map[runID]*run{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.probe = probe{driver: o.Driver, ctx: r.ctx}
 	r.work.Go(r.tidy)
 	return r
 }

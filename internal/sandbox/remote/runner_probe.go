@@ -12,6 +12,7 @@ import (
 // probeAgain.
 type probe struct {
 	driver sandbox.Driver
+	ctx    context.Context // ends a probe
 
 	mu    sync.Mutex
 	last  sandbox.Probe
@@ -29,7 +30,7 @@ func (p *probe) get() sandbox.Probe {
 	if p.last.State == sandbox.Available || !p.taken.IsZero() && time.Since(p.taken) < probeAgain {
 		return p.last
 	}
-	ctx, done := context.WithTimeout(context.Background(), runnerProbeTimeout)
+	ctx, done := context.WithTimeout(p.ctx, runnerProbeTimeout)
 	defer done()
 	p.last, p.taken = p.driver.Probe(ctx), time.Now()
 	return p.last
