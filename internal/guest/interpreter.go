@@ -23,6 +23,7 @@ import (
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 //go:embed javascript/guest.cjs
@@ -315,16 +316,18 @@ const daemonGrace = time.Second
 // running in its process group.
 func (r *run) startCommand(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 	var copying sync.WaitGroup
-	var writers, readers []*os.File
+	var writers []*os.File
+	var readers []*proc.Output
 	pipe := func(stream string) (*os.File, error) {
 		read, write, err := os.Pipe()
 		if err != nil {
 			return nil, err
 		}
-		writers, readers = append(writers, write), append(readers, read)
+		output := proc.NewOutput(read)
+		writers, readers = append(writers, write), append(readers, output)
 		copying.Go(func() {
-			defer read.Close()
-			r.streamOutput(stream, read)
+			defer output.Close()
+			r.streamOutput(stream, output)
 		})
 		return write, nil
 	}
@@ -355,13 +358,10 @@ func (r *run) startCommand(cmd *exec.Cmd) (wait func() *os.ProcessState, err err
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		// A daemon in a session of its own keeps the pipes open. It ends with the sandbox,
 		// but its program has ended now.
-		stop := time.AfterFunc(daemonGrace, func() {
-			for _, read := range readers {
-				_ = read.SetReadDeadline(time.Now())
-			}
-		})
+		for _, output := range readers {
+			output.EndWithin(daemonGrace)
+		}
 		copying.Wait()
-		stop.Stop()
 		return cmd.ProcessState
 	}, nil
 }

@@ -183,3 +183,33 @@ func connected(t *testing.T) (ours, theirs net.Conn) {
 	t.Cleanup(func() { ours.Close(); theirs.Close() })
 	return ours, theirs
 }
+
+func TestTheOutputIsWholeThoughTheServerTakesItSlowly(t *testing.T) {
+	t.Parallel()
+	server, guest := net.Pipe()
+	defer server.Close()
+	r := &run{server: bridge.NewWire(guest), work: t.TempDir(), program: bridge.Program{Limits: bridge.Limits{}.WithDefaults()}}
+	wait, err := r.startCommand(r.newCommand(t.Context(), "seq", "1", "9999"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		wait()
+		guest.Close()
+	}()
+	time.Sleep(daemonGrace + daemonGrace/2) // the program has ended long before
+	printed := 0
+	for from := bridge.NewWire(server); ; {
+		f, _, err := from.Read()
+		if err != nil {
+			break
+		}
+		printed += len(f.Body.Text("text"))
+	}
+	<-ended
+	if want := 48_888; printed != want {
+		t.Errorf("%d of %d bytes arrived", printed, want)
+	}
+}

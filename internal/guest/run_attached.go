@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -73,9 +72,7 @@ func (r *run) runAttached(ctx context.Context, argv []string) error {
 		}()
 	}
 	state := wait()
-	// A daemon may keep the output open.
-	stop := time.AfterFunc(daemonGrace, func() { _ = ours.output.SetReadDeadline(time.Now()) })
-	defer stop.Stop()
+	ours.output.EndWithin(daemonGrace) // a daemon may keep it open
 	select {
 	case <-carried:
 	case <-ctx.Done():
@@ -106,7 +103,7 @@ func openPipes(cmd *exec.Cmd) (ours pipes, theirs []*os.File, err error) {
 		return pipes{}, nil, err
 	}
 	cmd.Stdin, cmd.Stdout = stdin, stdout
-	return pipes{input: input, output: output}, []*os.File{stdin, stdout}, nil
+	return pipes{input: input, output: proc.NewOutput(output)}, []*os.File{stdin, stdout}, nil
 }
 
 // openTerminal gives a command a terminal, which controls it.
@@ -117,13 +114,14 @@ func openTerminal(cmd *exec.Cmd, rows, columns int) (ours pipes, theirs []*os.Fi
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	proc.Control(cmd.SysProcAttr)
-	return pipes{input: screen, output: screen, terminal: true}, []*os.File{terminal}, nil
+	return pipes{input: screen, output: proc.NewOutput(screen), terminal: true}, []*os.File{terminal}, nil
 }
 
 // pipes are the server's ends of the standard input and output of a command.
 type pipes struct {
-	input, output *os.File
-	terminal      bool // they are one terminal
+	input    *os.File
+	output   *proc.Output
+	terminal bool // they are one terminal
 }
 
 // Read reads what the command prints. A terminal ends with an error when the last process has

@@ -115,7 +115,7 @@ func Start(s Spec) (*Process, error) {
 		cmd.Stdout = childOut
 	}
 
-	p := &Process{Stdin: stdin, Stdout: stdout, cmd: cmd, done: make(chan struct{})}
+	p := &Process{Stdin: stdin, Stdout: NewOutput(stdout), cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go p.run(started)
 	err = <-started
@@ -209,6 +209,14 @@ func (p *Process) signal(sig syscall.Signal) {
 		return
 	}
 	signalGroup(p.PID(), sig)
+}
+
+// EndOutput makes reads of Stdout wait for at most d, see [Output.EndWithin]. The output of a
+// process that runs elsewhere ends with the process.
+func (p *Process) EndOutput(d time.Duration) {
+	if o, ok := p.Stdout.(*Output); ok {
+		o.EndWithin(d)
+	}
 }
 
 // Stop ends the process and its group, and waits until the process has ended. It first

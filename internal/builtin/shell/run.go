@@ -135,9 +135,9 @@ func (s *Shell) startOnHost(c command, out, errOut io.Writer) (*started, error) 
 	}
 	st := &started{pid: p.PID(), isolation: "none", done: make(chan struct{}), signal: p.Signal, kill: func() { p.Stop(killGrace) }}
 	var io_ sync.WaitGroup
-	ours := p.Stdout
+	end := p.EndOutput
 	if c.terminal != nil {
-		ours = c.terminal.ours
+		end = func(d time.Duration) { _ = c.terminal.ours.SetReadDeadline(time.Now().Add(d)) } // an error means that it has ended
 		c.terminal.serve(&io_, c.stdin, out)
 	} else {
 		io_.Go(func() {
@@ -148,10 +148,8 @@ func (s *Shell) startOnHost(c command, out, errOut io.Writer) (*started, error) 
 	}
 	go func() {
 		<-p.Done()
-		// A process that has left the group may hold the output open.
-		timer := time.AfterFunc(drainGrace, func() { ours.Close() })
+		end(drainGrace) // a process that has left the group may hold the output open
 		io_.Wait()
-		timer.Stop()
 		st.exit = exitOf(p.Err())
 		st.exit.cpu, st.exit.memory = p.Usage()
 		close(st.done)

@@ -383,3 +383,19 @@ func TestHelpOfAProgramThatLeavesAProcessBehindIsRead(t *testing.T) {
 		t.Fatalf("%+v, %v", tools, err)
 	}
 }
+
+func TestAResultIsWholeThoughItsChunksAreTakenSlowly(t *testing.T) {
+	t.Parallel()
+	taken := filepath.Join(t.TempDir(), "taken")
+	s := open(t, script(t, `[ "$1" = --help ] && exit; echo 0; until [ -e `+taken+` ]; do sleep 0.01; done; seq 1 9999`))
+	take := sync.OnceFunc(func() {
+		if err := os.WriteFile(taken, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(drainTime + drainTime/2) // the program has ended long before
+	})
+	r, _, err := run(t.Context(), s, "program", `{}`, func(toolroom.Event) { take() })
+	if want := 48_890; err != nil || len(r.Stdout) != want {
+		t.Errorf("the result has %d of %d bytes: %v", len(r.Stdout), want, err)
+	}
+}

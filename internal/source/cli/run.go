@@ -116,12 +116,9 @@ func (s *Source) run(ctx context.Context, argv []string, stdin string, req *sour
 		p.Stop(stopGrace)
 	}
 	// A process that left the group may still hold the pipe.
-	select {
-	case <-drained:
-	case <-time.After(drainTime):
-	}
-	p.Stop(0)
+	p.EndOutput(drainTime)
 	<-drained
+	p.Stop(0)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
