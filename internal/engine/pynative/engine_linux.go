@@ -29,7 +29,7 @@ type Engine struct {
 	stats   Stats
 	closed  bool
 
-	probing    sync.Mutex // guards the fields below
+	probing    chan struct{} // has one element while a caller uses the fields below
 	probe      *sandbox.Probe
 	probeAfter time.Time // when to probe again, zero for never
 }
@@ -37,7 +37,7 @@ type Engine struct {
 // New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
 	o = o.withDefaults()
-	return &Engine{o: o, host: lockdown.HostMachine{Init: o.Init}, slots: make(chan struct{}, o.Runs), zygotes: map[string]*zygote{}}
+	return &Engine{o: o, host: lockdown.HostMachine{Init: o.Init}, slots: make(chan struct{}, o.Runs), probing: make(chan struct{}, 1), zygotes: map[string]*zygote{}}
 }
 
 // Name returns py-native.
@@ -67,8 +67,12 @@ const probeAgain = 30 * time.Second
 
 // Probe starts a zygote, once, and reports its isolation.
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
-	e.probing.Lock()
-	defer e.probing.Unlock()
+	select {
+	case e.probing <- struct{}{}:
+		defer func() { <-e.probing }()
+	case <-ctx.Done():
+		return sandbox.Probe{State: sandbox.Inconclusive, Reason: "it has not answered in time", Fix: "try again later"}
+	}
 	if e.probe != nil && (e.probeAfter.IsZero() || time.Now().Before(e.probeAfter)) {
 		return *e.probe
 	}

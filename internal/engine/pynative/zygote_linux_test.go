@@ -1,6 +1,7 @@
 package pynative
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,5 +110,16 @@ func TestAZygoteThatDidNotStartIsTriedAgainLater(t *testing.T) {
 	e.probeAfter = time.Now()
 	if p := e.Probe(t.Context()); p.State != sandbox.Available {
 		t.Errorf("later: %+v", p)
+	}
+}
+
+func TestAProbeWaitsForAnotherNoLongerThanItsCaller(t *testing.T) {
+	t.Parallel()
+	e := New(Options{})
+	e.probing <- struct{}{} // another caller starts a zygote
+	late, over := context.WithCancel(t.Context())
+	over()
+	if p := e.Probe(late); p.State != sandbox.Inconclusive {
+		t.Errorf("the probe is %s", p.State)
 	}
 }
