@@ -125,8 +125,7 @@ func (d *Driver) isolation(p sandbox.Profile) string {
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err := d.boot(ctx); err != nil {
 		p := sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error()}
-		var known *toolroom.Error
-		if errors.As(err, &known) {
+		if known, ok := errors.AsType[*toolroom.Error](err); ok {
 			p.Reason, p.Fix = strings.TrimPrefix(known.Message, "gvisor: "), known.Hints()
 		}
 		if ctx.Err() != nil {

@@ -207,8 +207,7 @@ func (b *instance) withLog(ctx context.Context, p *corev1.Pod, why error) error 
 
 // explain describes why the API server refused, or did not answer.
 func (c *cluster) explain(ctx context.Context, err error) error {
-	var known *toolroom.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*toolroom.Error](err); ok {
 		return known
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: %w", err)

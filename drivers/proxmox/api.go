@@ -253,8 +253,7 @@ const privileges = "VM.Audit, VM.Clone, VM.Allocate, VM.PowerMgmt, VM.Config.Opt
 
 // explain turns err into an error with a code and a hint.
 func explain(err error) error {
-	var known *toolroom.Error
-	if errors.As(err, &known) && known.Code == toolroom.CodeSandboxUnavailable {
+	if known, ok := errors.AsType[*toolroom.Error](err); ok && known.Code == toolroom.CodeSandboxUnavailable {
 		return err
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "Proxmox VE: %w", err)

@@ -296,8 +296,7 @@ func (d *Driver) clone(ctx context.Context) (number int, name string, err error)
 		task := ""
 		if number, name, task, err = d.beginClone(ctx); err == nil {
 			err = d.api.wait(ctx, d.o.Node, task)
-			var failed *taskError
-			if errors.As(err, &failed) {
+			if failed, ok := errors.AsType[*taskError](err); ok {
 				return 0, "", err
 			}
 			return number, name, err

@@ -104,8 +104,7 @@ func locateMistake(reason string, line int) string {
 
 func (d *decoder) addSyntaxError(err error) {
 	at, reason := position{1, 1}, err.Error()
-	var e *yaml.LoadError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*yaml.LoadError](err); ok {
 		reason = e.Message
 		if e.Mark.Line > 0 {
 			at = position{e.Mark.Line, e.Mark.Column}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -52,12 +53,7 @@ func (r *Receipts) fill() {
 
 // MustRecord reports whether the calls of a tool are recorded before they run.
 func (r *Receipts) MustRecord(matches func(pattern string) bool) bool {
-	for _, text := range r.Must {
-		if matches(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Must, matches)
 }
 
 func (c checker) checkReceipts(r Receipts, groups map[string][]string) {

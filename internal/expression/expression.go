@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -116,9 +117,7 @@ var goNames = strings.NewReplacer(
 // making JSON of it is paid for.
 func (p *Program) Run(ctx context.Context, m *Meter, variables map[string]any) (any, error) {
 	env := make(map[string]any, len(variables)+1)
-	for name, value := range variables {
-		env[name] = value
-	}
+	maps.Copy(env, variables)
 	env[meterName] = &run{ctx: ctx, meter: m}
 	v, err := expr.Run(p.program, env)
 	if err == nil {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -185,12 +186,7 @@ func (p Pattern) matches(t *toolroom.Tool, namespace, name string, fold bool) bo
 	case p.hint != "":
 		return hasHint(t.Hints, p.hint)
 	case p.tag != "":
-		for _, tag := range t.Tags {
-			if tag == p.tag {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(t.Tags, p.tag)
 	case p.kind != "":
 		return t.Source == p.kind
 	case p.mcp && t.Source != toolroom.SourceMCP:

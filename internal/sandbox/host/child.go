@@ -44,8 +44,7 @@ func (c *Child) Wait(ctx context.Context) (sandbox.Exit, error) {
 		return sandbox.Exit{}, context.Cause(ctx)
 	}
 	exit := sandbox.Exit{}
-	var failed *exec.ExitError
-	if errors.As(c.process.Err(), &failed) {
+	if failed, ok := errors.AsType[*exec.ExitError](c.process.Err()); ok {
 		exit = ExitOf(failed.ExitCode())
 		if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			exit.Signal = status.Signal().String()

@@ -204,8 +204,7 @@ func (c *client) explainLoss(err error) error {
 			WithHint("check ca, cert and key of code.runtimes.remote, and the runner's --tls-cert and --client-ca")
 	}
 	e := unavailable(true, "the runner at %s cannot be reached: %w", c.base, err)
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return &temporaryError{e.WithHint("its name cannot be resolved: check url of code.runtimes.remote")}
 	}
 	return &temporaryError{e.WithCLIHint("start it there with toolroom runner serve, and check that no firewall blocks this machine")}
