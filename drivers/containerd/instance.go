@@ -87,13 +87,9 @@ func (b *instance) watch(ctx context.Context, task containerd.Task) error {
 	return nil
 }
 
-func (b *instance) Stream() io.ReadWriteCloser { return stream{b.io} }
-
-type stream struct{ io *cio.DirectIO }
-
-func (s stream) Read(p []byte) (int, error)  { return s.io.Stdout.Read(p) }
-func (s stream) Write(p []byte) (int, error) { return s.io.Stdin.Write(p) }
-func (s stream) Close() error                { return errors.Join(s.io.Stdin.Close(), s.io.Stdout.Close()) }
+func (b *instance) Stream() io.ReadWriteCloser {
+	return proc.Stream{ReadCloser: b.io.Stdout, WriteCloser: b.io.Stdin}
+}
 
 func (b *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
 	select {

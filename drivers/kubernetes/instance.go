@@ -73,13 +73,9 @@ func (b *instance) open(command []string) {
 	}()
 }
 
-func (b *instance) Stream() io.ReadWriteCloser { return stream{b} }
-
-type stream struct{ b *instance }
-
-func (s stream) Read(p []byte) (int, error)  { return s.b.out.Read(p) }
-func (s stream) Write(p []byte) (int, error) { return s.b.in.Write(p) }
-func (s stream) Close() error                { return errors.Join(s.b.in.Close(), s.b.out.Close()) }
+func (b *instance) Stream() io.ReadWriteCloser {
+	return proc.Stream{ReadCloser: b.out, WriteCloser: b.in}
+}
 
 // outcome determines how the guest ended from the error of its streams. A guest is
 // often killed by something that happened to its Pod.

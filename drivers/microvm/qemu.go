@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/toolroom/toolroom/internal/proc"
 )
@@ -100,12 +101,12 @@ func (q *qemu) boot(ctx context.Context, s machineSpec, t *template) (*machine, 
 
 // start starts QEMU and connects to its monitor.
 func (q *qemu) start(ctx context.Context, s machineSpec, args []string) (*machine, error) {
-	agent, theirAgent, err := socketPair()
+	agent, theirAgent, err := proc.SocketPair(syscall.SOCK_STREAM)
 	if err != nil {
 		return nil, err
 	}
 	defer theirAgent.Close()
-	control, theirControl, err := socketPair()
+	control, theirControl, err := proc.SocketPair(syscall.SOCK_STREAM)
 	if err != nil {
 		agent.Close()
 		return nil, err

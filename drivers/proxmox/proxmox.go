@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/turn"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
@@ -85,12 +84,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		c, err = d.acquire(ctx, "probe")
 	}
 	if err != nil {
-		e := toolroom.AsError(explain(err))
-		p := sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hints()}
-		if e.Retryable {
-			p.State = sandbox.Inconclusive
-		}
-		return p
+		return remote.FailedProbe(explain(err))
 	}
 	defer func() {
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
@@ -296,7 +290,7 @@ func (d *Driver) clone(ctx context.Context) (number int, name string, err error)
 		task := ""
 		if number, name, task, err = d.beginClone(ctx); err == nil {
 			err = d.api.wait(ctx, d.o.Node, task)
-			if failed, ok := errors.AsType[*taskError](err); ok {
+			if _, ok := errors.AsType[*taskError](err); ok {
 				return 0, "", err
 			}
 			return number, name, err

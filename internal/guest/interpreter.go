@@ -140,7 +140,7 @@ func (r *run) launch(ctx context.Context, language, path string, env ...string) 
 			return nil, err
 		}
 	}
-	ours, theirs, err := socketPair()
+	ours, theirs, err := proc.SocketPair(syscall.SOCK_STREAM)
 	if err != nil {
 		return nil, fmt.Errorf("make the stream of the interpreter: %w", err)
 	}
@@ -257,22 +257,6 @@ func (r *run) crashFailure(ctx context.Context, path string, state *os.ProcessSt
 		f.Kind, f.Limit, f.Message = bridge.FailCancelled, "", "the run was cancelled"
 	}
 	return f
-}
-
-func socketPair() (net.Conn, *os.File, error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	syscall.CloseOnExec(fds[0])
-	ours := os.NewFile(uintptr(fds[0]), "bridge")
-	defer ours.Close()
-	conn, err := net.FileConn(ours)
-	theirs := os.NewFile(uintptr(fds[1]), "bridge")
-	if err != nil {
-		theirs.Close()
-	}
-	return conn, theirs, err
 }
 
 // withRlimits returns a command that sets rlimits and then executes path. The data

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced ends the interpreter that waits
@@ -172,7 +173,7 @@ func TestAProgramEndsThoughALeftoverHoldsItsInput(t *testing.T) {
 // connected returns both ends of a stream.
 func connected(t *testing.T) (ours, theirs net.Conn) {
 	t.Helper()
-	ours, file, err := socketPair()
+	ours, file, err := proc.SocketPair(syscall.SOCK_STREAM)
 	if err != nil {
 		t.Fatal(err)
 	}

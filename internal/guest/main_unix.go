@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // Main is the main function of toolroom-guest, which may also be part of a larger
@@ -122,18 +123,5 @@ func claimStdio() (io.ReadWriteCloser, error) {
 	if err := dup(2, 1); err != nil {
 		return nil, err
 	}
-	return stdio{os.NewFile(uintptr(in), "bridge"), os.NewFile(uintptr(out), "bridge")}, nil
-}
-
-type stdio struct{ in, out *os.File }
-
-func (s stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }
-func (s stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
-
-func (s stdio) Close() error {
-	err := s.in.Close()
-	if e := s.out.Close(); err == nil {
-		err = e
-	}
-	return err
+	return proc.Stream{ReadCloser: os.NewFile(uintptr(in), "bridge"), WriteCloser: os.NewFile(uintptr(out), "bridge")}, nil
 }

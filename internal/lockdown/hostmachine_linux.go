@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // HostMachine starts programs on this machine. The zero value is ready to use. It
@@ -162,7 +163,7 @@ func (h *HostMachine) launch(p *Process, s Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	conn, theirs, err := socketPair()
+	conn, theirs, err := proc.SocketPair(unix.SOCK_STREAM)
 	if err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func (h *HostMachine) launch(p *Process, s Spec) (err error) {
 	p.cmd = h.command(p.plan, s)
 	p.cmd.ExtraFiles = slices.Concat([]*os.File{theirs}, s.Files, trees)
 	if p.plan.Loopback && !p.plan.Direct {
-		conn, sockets, err := socketPair()
+		conn, sockets, err := proc.SocketPair(unix.SOCK_STREAM)
 		if err != nil {
 			theirs.Close()
 			p.control.Close()
@@ -315,20 +316,4 @@ func makeWork(p *plan) (folder string, err error) {
 	}
 	p.Env = append(slices.Clone(p.Env), "TMPDIR="+work)
 	return folder, nil
-}
-
-func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make the control socket: %w", err)
-	}
-	local := os.NewFile(uintptr(fds[0]), "control")
-	defer local.Close()
-	theirs = os.NewFile(uintptr(fds[1]), "control")
-	conn, err := net.FileConn(local)
-	if err != nil {
-		theirs.Close()
-		return nil, nil, fmt.Errorf("make the control socket: %w", err)
-	}
-	return conn.(*net.UnixConn), theirs, nil
 }

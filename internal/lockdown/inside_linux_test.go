@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // A dial that is given up returns at once, and its late answer goes to nobody else.
 func TestADialThatIsGivenUpLeavesNoAnswerToTheNext(t *testing.T) {
 	t.Parallel()
-	ours, theirs, err := socketPair()
+	ours, theirs, err := proc.SocketPair(unix.SOCK_STREAM)
 	if err != nil {
 		t.Fatal(err)
 	}

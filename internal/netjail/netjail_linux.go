@@ -38,7 +38,7 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 		}
 		program = found
 	}
-	ours, theirs, err := socketPair()
+	ours, theirs, err := proc.SocketPair(unix.SOCK_STREAM)
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -102,22 +102,6 @@ func sameIDs(file string) []syscall.SysProcIDMap {
 		}
 	}
 	return all
-}
-
-func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	local := os.NewFile(uintptr(fds[0]), "netjail")
-	defer local.Close()
-	theirs = os.NewFile(uintptr(fds[1]), "netjail")
-	conn, err := net.FileConn(local)
-	if err != nil {
-		theirs.Close()
-		return nil, nil, err
-	}
-	return conn.(*net.UnixConn), theirs, nil
 }
 
 // receive waits until the program has been executed, and returns the listening socket of

@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// closeOnExec is no kind of socket here, so a child that starts meanwhile inherits the pair.
+const closeOnExec = 0
+
 func newProcessGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func signalGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }

@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"errors"
+	"net"
 	"os"
 	"syscall"
 )
@@ -15,5 +17,8 @@ func signalGroup(pid int, _ syscall.Signal) {
 		_ = p.Kill()
 	}
 }
+
+// SocketPair fails: what needs it does not exist on Windows.
+func SocketPair(int) (*net.UnixConn, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 
 func peakMemory(*os.ProcessState) int64 { return 0 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 )
 
+const closeOnExec = syscall.SOCK_CLOEXEC
+
 func newProcessGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

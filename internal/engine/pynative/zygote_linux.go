@@ -123,7 +123,7 @@ func (e *Engine) startZygote(ctx context.Context, layer engine.Layer) (*zygote, 
 	if err != nil {
 		return nil, fmt.Errorf("prepare the Python files: %w", err)
 	}
-	ours, theirs, err := socketPair(syscall.SOCK_SEQPACKET)
+	ours, theirs, err := proc.SocketPair(syscall.SOCK_SEQPACKET)
 	if err != nil {
 		return nil, err
 	}
@@ -171,21 +171,6 @@ func (e *Engine) startZygote(ctx context.Context, layer engine.Layer) (*zygote, 
 func tail(said []byte) string {
 	const most = 600
 	return string(said[max(0, len(said)-most):])
-}
-
-func socketPair(kind int) (*net.UnixConn, *os.File, error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, kind|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a socket: %w", err)
-	}
-	local, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-	defer local.Close()
-	conn, err := net.FileConn(local)
-	if err != nil {
-		theirs.Close()
-		return nil, nil, err
-	}
-	return conn.(*net.UnixConn), theirs, nil
 }
 
 // greet sends the zygote the privileges that its processes give up, and waits until
@@ -243,7 +228,7 @@ func (z *zygote) listen() {
 // fork forks a process and returns when it has sent hello. A process that is forked ahead of its
 // program prepares itself for longer, which makes the program start faster.
 func (z *zygote) fork(ctx context.Context, ahead bool) (*child, error) {
-	ours, theirs, err := socketPair(syscall.SOCK_STREAM)
+	ours, theirs, err := proc.SocketPair(syscall.SOCK_STREAM)
 	if err != nil {
 		return nil, err
 	}

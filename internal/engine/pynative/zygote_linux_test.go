@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -53,7 +54,7 @@ func TestAZygoteThatHasBeenIdleForTooLongIsNotLent(t *testing.T) {
 
 func TestAForkThatCannotBeAskedForLeavesNoProcess(t *testing.T) {
 	t.Parallel()
-	ours, theirs, err := socketPair(syscall.SOCK_SEQPACKET)
+	ours, theirs, err := proc.SocketPair(syscall.SOCK_SEQPACKET)
 	if err != nil {
 		t.Fatal(err)
 	}

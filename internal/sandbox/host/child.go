@@ -28,13 +28,9 @@ func StartChild(s proc.Spec) (*Child, error) {
 }
 
 // Stream returns the child's stdout and stdin.
-func (c *Child) Stream() io.ReadWriteCloser { return stream{c.process} }
-
-type stream struct{ p *proc.Process }
-
-func (s stream) Read(p []byte) (int, error)  { return s.p.Stdout.Read(p) }
-func (s stream) Write(p []byte) (int, error) { return s.p.Stdin.Write(p) }
-func (s stream) Close() error                { return errors.Join(s.p.Stdin.Close(), s.p.Stdout.Close()) }
+func (c *Child) Stream() io.ReadWriteCloser {
+	return proc.Stream{ReadCloser: c.process.Stdout, WriteCloser: c.process.Stdin}
+}
 
 // Wait waits until the child has ended, or ctx is done.
 func (c *Child) Wait(ctx context.Context) (sandbox.Exit, error) {

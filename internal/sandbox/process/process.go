@@ -297,13 +297,9 @@ func (b *instance) close() {
 	}
 }
 
-func (b *instance) Stream() io.ReadWriteCloser { return stream{b} }
-
-type stream struct{ b *instance }
-
-func (s stream) Read(p []byte) (int, error)  { return s.b.out.Read(p) }
-func (s stream) Write(p []byte) (int, error) { return s.b.in.Write(p) }
-func (s stream) Close() error                { return errors.Join(s.b.in.Close(), s.b.out.Close()) }
+func (b *instance) Stream() io.ReadWriteCloser {
+	return proc.Stream{ReadCloser: b.out, WriteCloser: b.in}
+}
 
 func (b *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
 	select {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -93,12 +92,7 @@ func (d *Driver) Name() string { return d.name }
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	far, err := d.connect(ctx)
 	if err != nil {
-		e := toolroom.AsError(err)
-		p := sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hints()}
-		if e.Retryable {
-			p.State = sandbox.Inconclusive
-		}
-		return p
+		return remote.FailedProbe(err)
 	}
 	return far.Probe(ctx)
 }

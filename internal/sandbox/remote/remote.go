@@ -65,12 +65,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	var report Report
 	if err := d.client.do(ctx, http.MethodGet, PathProbe, nil, &report); err != nil {
-		e := toolroom.AsError(err)
-		p := sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hints()}
-		if e.Retryable {
-			p.State = sandbox.Inconclusive
-		}
-		return p
+		return FailedProbe(err)
 	}
 	p := report.Probe
 	if local {
@@ -83,6 +78,16 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	p.Isolation = isolationPrefix + p.Isolation
 	p.Folders, p.Layers = false, false // an order to another machine has neither; see [newOrder]
 	p.Version = fmt.Sprintf("%s at %s: %s", report.Driver, d.client.o.URL, p.Version)
+	return p
+}
+
+// FailedProbe returns the probe of a driver that cannot be used because of err.
+func FailedProbe(err error) sandbox.Probe {
+	e := toolroom.AsError(err)
+	p := sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hints()}
+	if e.Retryable {
+		p.State = sandbox.Inconclusive
+	}
 	return p
 }
 
