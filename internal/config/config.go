@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom/internal/policy"
@@ -293,4 +296,62 @@ func read(path string) ([]byte, error) {
 	defer f.Close()
 	// Parse reports a file that is too large.
 	return io.ReadAll(io.LimitReader(f, MaxFile+1))
+}
+
+// Files returns the files that the config names and whose content decides what may run and
+// where it connects: rules, manifests of skills, and OpenAPI documents that are not URLs.
+// Relative paths are relative to the config. The programs that sources run are not among
+// them.
+func (c *Config) Files() []string {
+	files := c.PolicyFiles()
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		if o := c.Sources[name].OpenAPI; o != nil && !strings.HasPrefix(o.Spec, "http://") && !strings.HasPrefix(o.Spec, "https://") {
+			files = append(files, o.Spec)
+		}
+	}
+	return files
+}
+
+// PolicyFiles returns the files of rules and the manifests of skills.
+func (c *Config) PolicyFiles() []string {
+	var files []string
+	for _, item := range c.Policy.Rules {
+		if IsRuleFile(item) {
+			files = append(files, item)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tools.Skills)) {
+		if manifest := c.Tools.Skills[name].Manifest; manifest != "" {
+			files = append(files, manifest)
+		}
+	}
+	return files
+}
+
+// Search is the section "search": how searches find tools.
+type Search struct {
+	// Learn is whether searches learn from the calls that follow them (true).
+	Learn *bool `yaml:"learn,omitempty"`
+	// Embedder is the name of the embedder, or none. The default is the one that was added
+	// last.
+	Embedder string `yaml:"embedder,omitempty"`
+	// Weight is how much meaning counts beside words, which count 1 (1).
+	Weight float64 `yaml:"weight,omitempty"`
+	// Wait is how long a search waits for the vector of its query (300 ms).
+	Wait time.Duration `yaml:"wait,omitempty"`
+}
+
+// NoEmbedder is the value of Search.Embedder that turns embedders off.
+const NoEmbedder = "none"
+
+// Learns reports whether searches learn.
+func (s Search) Learns() bool { return s.Learn == nil || *s.Learn }
+
+func (c checker) checkSearch(s Search) {
+	if s.Weight > 10 {
+		c.addProblem("search.weight", "the weight of meaning must be from 0 to 10", "for example 1")
+	}
+	if s.Wait > time.Minute {
+		c.addProblem("search.wait", "a search waits for at most a minute", "for example 300ms")
+	}
 }

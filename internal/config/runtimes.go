@@ -2,10 +2,13 @@ package config
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolroom/toolroom/internal/pattern"
+	"github.com/toolroom/toolroom/internal/secret"
 )
 
 // Runtimes is the section "code.runtimes": settings of sandboxes that this machine does not
@@ -118,3 +121,157 @@ var driverName = pattern.Lazy(`^[a-z][a-z0-9_-]{0,63}$`)
 
 // reservedDriverNames are the names of engines and runtimes that are not programs of the config.
 var reservedDriverNames = slices.Concat(warmRuntimes, []string{"auto", "host", "wasm", "js", "py", "py-lite", "py-native", "pyodide", "temporal"})
+
+// Kubernetes configures the cluster whose Pods run programs.
+type Kubernetes struct {
+	// Kubeconfig is the file with the API server's address, and Context selects one of its
+	// clusters (default: as kubectl finds them; in a Pod, its own cluster).
+	Kubeconfig string `yaml:"kubeconfig,omitempty"`
+	Context    string `yaml:"context,omitempty"`
+	// Namespace is the namespace of the Pods; empty disables Kubernetes.
+	Namespace string `yaml:"namespace,omitempty"`
+	// Image is the default image. GuestImage provides the guest if Image does not contain
+	// it.
+	Image      string `yaml:"image,omitempty"`
+	GuestImage string `yaml:"guest_image,omitempty"`
+	// Pull is never (the default) or missing.
+	Pull string `yaml:"pull,omitempty"`
+	// RuntimeClass of the Pods (the cluster's default).
+	RuntimeClass string `yaml:"runtime_class,omitempty"`
+	// NodeSelector is the label selector of the nodes that may run Pods.
+	NodeSelector map[string]string `yaml:"node_selector,omitempty"`
+	// Job creates Pods by Jobs, which the cluster itself removes after they end.
+	Job bool `yaml:"job,omitempty"`
+	// StartTimeout limits the start of a Pod (30 s).
+	StartTimeout time.Duration `yaml:"start_timeout,omitempty"`
+}
+
+func (c checker) checkKubernetes(path string, k Kubernetes) {
+	if k.Namespace == "" && (k.Kubeconfig != "" || k.Context != "" || k.RuntimeClass != "" || k.Job) {
+		c.addProblem(path+".namespace", "the namespace for Pods is missing", "create one for programs alone, and name it here")
+	}
+	if k.Pull != "" && k.Pull != "never" && k.Pull != "missing" {
+		c.addProblem(path+".pull", k.Pull+" is not a pull policy", "write never or missing")
+	}
+	if k.StartTimeout > time.Minute {
+		c.addProblem(path+".start_timeout", "it must be at most a minute", "write for example 45s")
+	}
+}
+
+// Proxmox configures the Proxmox VE whose LXC containers run programs.
+type Proxmox struct {
+	// URL is https://HOST:8006; empty disables Proxmox. CA is a file with the certificates
+	// that must have signed the server's (default: the system's).
+	URL string `yaml:"url,omitempty"`
+	CA  string `yaml:"ca,omitempty"`
+	// Node is the name of the node, and Token a reference to the secret
+	// USER@REALM!TOKENID=UUID.
+	Node  string `yaml:"node,omitempty"`
+	Token string `yaml:"token,omitempty"`
+	// Template is the id of the template that each run's container is cloned from into the
+	// pool Pool, with copied disks if Full is set. Container, an alternative, is the id of
+	// one container for all runs.
+	Template  int    `yaml:"template,omitempty"`
+	Full      bool   `yaml:"full,omitempty"`
+	Pool      string `yaml:"pool,omitempty"`
+	Container int    `yaml:"container,omitempty"`
+	// Port is the port of the runner in the container (7071), and Runner configures the
+	// connection to it, without a URL.
+	Port   int    `yaml:"port,omitempty"`
+	Runner Remote `yaml:"runner,omitempty"`
+}
+
+func (c checker) checkProxmox(path string, p Proxmox) {
+	if p == (Proxmox{}) {
+		return
+	}
+	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		c.addProblem(path+".url", "the URL of the API is missing", "write https://HOST:8006")
+	}
+	if p.Node == "" {
+		c.addProblem(path+".node", "the name of the node is missing", "see the tree of the web interface, for example pve")
+	}
+	if _, err := secret.ParseRef(p.Token); err != nil {
+		c.addProblem(path+".token", "the API token must be a secret reference", "toolroom secret set proxmox/token, and write secret://proxmox/token")
+	}
+	if (p.Template == 0) == (p.Container == 0) {
+		c.addProblem(path+".template", "exactly one of template and container must be set", "set the id of one of them")
+	}
+	if p.Port > 65535 {
+		c.addProblem(path+".port", "it is not a port", "omit it to use the default, 7071")
+	}
+	if p.Runner.URL != "" {
+		c.addProblem(path+".runner.url", "the address of a container is detected automatically", "remove it")
+	}
+	c.requireSecretRef(path+".runner.secret", p.Runner.Secret)
+}
+
+// Remote configures a runner, which `toolroom runner serve` starts.
+type Remote struct {
+	// URL is https://HOST:PORT; empty means no runner.
+	URL string `yaml:"url,omitempty"`
+	// Secret is a reference to one of the secrets in the runner's --secret-file.
+	Secret string `yaml:"secret,omitempty"`
+	// CA is a file with the certificates that must have signed the runner's (default: the
+	// system's). Cert and Key are the files of the client certificate, if the runner
+	// requires one.
+	CA   string `yaml:"ca,omitempty"`
+	Cert string `yaml:"cert,omitempty"`
+	Key  string `yaml:"key,omitempty"`
+	// ServerName is the name in the runner's certificate, if it differs from the host of
+	// URL.
+	ServerName string `yaml:"server_name,omitempty"`
+	// Plain permits http:// to another machine.
+	Plain bool `yaml:"plain,omitempty"`
+}
+
+func (c checker) checkRemote(path string, r Remote) {
+	if r == (Remote{}) {
+		return
+	}
+	if u, err := url.Parse(r.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		c.addProblem(path+".url", "the runner's URL must begin with https:// or http://", "write https://HOST:7071")
+	}
+	c.requireSecretRef(path+".secret", r.Secret)
+	if (r.Cert == "") != (r.Key == "") {
+		c.addProblem(path+".cert", "cert and key must be set together", "set both cert and key")
+	}
+}
+
+// requireSecretRef requires a secret reference instead of plaintext.
+func (c checker) requireSecretRef(path, value string) {
+	if _, err := secret.ParseRef(value); err != nil {
+		c.addProblem(path, "a runner's secret must be a secret reference", "toolroom secret set runner/key, and write secret://runner/key")
+	}
+}
+
+// Temporal configures the Temporal service that runs workflows, and what its workers share.
+type Temporal struct {
+	// Address is HOST:PORT of its frontend (127.0.0.1:7233).
+	Address string `yaml:"address,omitempty"`
+	// Namespace is the namespace (default), and Queue the task queue of the workers
+	// (toolroom).
+	Namespace string `yaml:"namespace,omitempty"`
+	Queue     string `yaml:"queue,omitempty"`
+	// Secret is a reference to the secret, of at least 32 bytes, with which rooms and
+	// workers seal the data that Temporal stores. Without it there are no workflows.
+	Secret string `yaml:"secret,omitempty"`
+	// CA is a file with the certificates that must have signed the server's; Cert and Key
+	// are the files of the client certificate. Without CA and Cert there is no TLS.
+	CA   string `yaml:"ca,omitempty"`
+	Cert string `yaml:"cert,omitempty"`
+	Key  string `yaml:"key,omitempty"`
+	// ServerName is the name in the server's certificate, if it differs from the host of
+	// Address.
+	ServerName string `yaml:"server_name,omitempty"`
+}
+
+func (c checker) checkTemporal(path string, t Temporal) {
+	if t == (Temporal{}) {
+		return
+	}
+	c.requireSecretRef(path+".secret", t.Secret)
+	if (t.Cert == "") != (t.Key == "") {
+		c.addProblem(path+".cert", "cert and key must be set together", "set both cert and key")
+	}
+}

@@ -2,12 +2,16 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/effects"
+	"github.com/toolroom/toolroom/internal/secret"
 )
 
 // Source is one entry of the section "sources". Exactly one of MCP, OpenAPI, GraphQL, HTTP
@@ -242,4 +246,36 @@ func (j JSON) MarshalYAML() (any, error) {
 		return nil, err
 	}
 	return n.Content[0], nil
+}
+
+// Effects declares the effects of calls, by tool name (* matches any characters):
+// "file.write:{path}", "host.post:api.example.com", "command:{command}", "sql:{query}",
+// "spend:{amount}", "send", "destroy", "none". {name} stands for an argument.
+type Effects map[string][]string
+
+func (c checker) checkEffects(key string, declared Effects) {
+	for _, pattern := range slices.Sorted(maps.Keys(declared)) {
+		at := key + "." + pattern
+		c.checkGlobs(at, []string{pattern})
+		for i, text := range declared[pattern] {
+			if err := effects.CheckDeclared(text); err != nil {
+				c.addProblem(fmt.Sprintf("%s[%d]", at, i), err.Error(), "for example file.write:{path}")
+			}
+		}
+	}
+}
+
+// Scopes returns the scopes of the secrets that a source refers to, sorted.
+func (s Source) Scopes() []string {
+	// It is plain data, so encoding cannot fail. References contain no character that JSON
+	// escapes.
+	text, _ := json.Marshal(s)
+	var scopes []string
+	for _, reference := range secret.References(string(text)) {
+		if ref, err := secret.ParseRef(reference); err == nil && ref.Scope != "" {
+			scopes = append(scopes, ref.Scope)
+		}
+	}
+	slices.Sort(scopes)
+	return slices.Compact(scopes)
 }

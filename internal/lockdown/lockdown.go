@@ -305,3 +305,49 @@ type Leftover struct {
 	Path   string
 	Cgroup bool
 }
+
+// The launcher starts a program inside the namespaces of a network jail, which package
+// netjail makes: it mounts, hands the proxy's socket to the server, gives up its rights and
+// executes the program. The small binary of guests, which starts sooner, can be one.
+
+// JailArg is the first argument of a binary that runs as the launcher: its main must call
+// [JailMain].
+const JailArg = "__netjail"
+
+// JailOrder is what the launcher reads from its socket before it begins.
+type JailOrder struct {
+	HostNetwork, Guarded bool
+	Binds                []Bind
+}
+
+// JailMessage is what the launcher sends on its socket, as JSON. With Proxy it carries the
+// listening socket. The end of the stream means that the program has been executed.
+type JailMessage struct {
+	Proxy bool   `json:"proxy,omitempty"`
+	Error string `json:"error,omitempty"`
+	// Missing means that the program does not exist.
+	Missing bool `json:"missing,omitempty"`
+}
+
+// Finding is the probe's result for one layer.
+type Finding struct {
+	Layer     Layer
+	Available bool
+	// Detail says how the layer is enforced, such as "Landlock ABI 7".
+	Detail string
+	// Reason says why the layer is missing, and Fix what to do about it.
+	Reason, Fix string
+}
+
+// Report holds one finding per layer, strongest first.
+type Report []Finding
+
+// Find returns the finding of a layer.
+func (r Report) Find(layer Layer) Finding {
+	for _, f := range r {
+		if f.Layer == layer {
+			return f
+		}
+	}
+	return Finding{Layer: layer, Reason: "there is no such isolation layer", Fix: "use one of ns, net, landlock, seccomp, cgroup"}
+}

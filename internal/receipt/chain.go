@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
 // Chain is the end of a hash chain: the number and hash of its last receipt. The
@@ -91,4 +92,24 @@ func Broken(id string, seq int64, reason string) *toolroom.Error {
 		Hint:    "the receipts before it are as recorded; compare this one and those after it with a backup",
 		Details: map[string]any{"id": id, "seq": seq},
 	}
+}
+
+// Hash returns the SHA-256 of data, in hex.
+func Hash(data []byte) string {
+	sum := sha256.Sum256(data)
+	var text [2 * sha256.Size]byte
+	hex.Encode(text[:], sum[:])
+	return string(text[:])
+}
+
+// hashArguments computes the hash of the arguments, which calls leave to the
+// recorder.
+func (r *Draft) hashArguments() {
+	if r.RawArguments == nil {
+		return
+	}
+	if canonical, err := jsonx.Canonical(r.RawArguments); err == nil {
+		r.ArgumentsHash = Hash(canonical)
+	}
+	r.RawArguments = nil
 }

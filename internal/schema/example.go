@@ -3,10 +3,12 @@ package schema
 import (
 	"encoding/json"
 	"math/big"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
@@ -304,4 +306,97 @@ func clone(value any) any {
 func encodeExample(document any) (json.RawMessage, bool) {
 	text, err := jsonx.Marshal(document)
 	return text, err == nil && len(text) <= maxExample
+}
+
+// formatExample returns a text in a format, to show and to fill in.
+func formatExample(name string) (string, bool) {
+	switch name {
+	case "date":
+		return "2026-01-31", true
+	case "time":
+		return "12:30:00Z", true
+	case "date-time":
+		return "2026-01-31T12:30:00Z", true
+	case "duration":
+		return "PT1H30M", true
+	case "email", "idn-email":
+		return "name@example.com", true
+	case "hostname", "idn-hostname":
+		return "example.com", true
+	case "ipv4":
+		return "192.0.2.1", true
+	case "ipv6":
+		return "2001:db8::1", true
+	case "uri", "iri":
+		return "https://example.com/", true
+	case "uri-reference", "iri-reference":
+		return "/path", true
+	case "uri-template":
+		return "https://example.com/{id}", true
+	case "uuid":
+		return "123e4567-e89b-12d3-a456-426614174000", true
+	case "json-pointer":
+		return "/a/0", true
+	case "relative-json-pointer":
+		return "1/a", true
+	case "regex":
+		return "^[a-z]+$", true
+	case "semver":
+		return "1.2.3", true
+	default:
+		return "", false
+	}
+}
+
+// patternExample makes up a text that a regular expression may match. It takes
+// the shortest way through and does not look at boundaries, so that the result
+// has to be checked.
+func patternExample(pattern string) (string, bool) {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil || programSize(re) > maxExample {
+		return "", false
+	}
+	var b strings.Builder
+	writeMatch(&b, re)
+	return b.String(), true
+}
+
+func writeMatch(b *strings.Builder, re *syntax.Regexp) {
+	times := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		b.WriteString(string(re.Rune))
+	case syntax.OpCharClass:
+		b.WriteRune(readable(re.Rune))
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		b.WriteByte('x')
+	case syntax.OpAlternate:
+		writeMatch(b, re.Sub[0])
+		return
+	case syntax.OpStar, syntax.OpQuest:
+		return
+	case syntax.OpRepeat:
+		times = re.Min
+	}
+	for range times {
+		for _, sub := range re.Sub {
+			writeMatch(b, sub)
+		}
+	}
+}
+
+// readable picks a rune of a class, given as pairs of bounds: a letter or digit
+// if there is one.
+func readable(class []rune) rune {
+	for _, wanted := range "axA1" {
+		for i := 0; i+1 < len(class); i += 2 {
+			if class[i] <= wanted && wanted <= class[i+1] {
+				return wanted
+			}
+		}
+	}
+	if len(class) == 0 {
+		return 'x'
+	}
+	return class[0]
 }

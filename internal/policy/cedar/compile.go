@@ -4,14 +4,19 @@
 package cedar
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	cedar "github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/types"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/effects"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
@@ -166,4 +171,46 @@ func mentionsContext(n ast.IsNode) (found bool) {
 		return !found
 	})
 	return found
+}
+
+// cedarNumber converts a JSON number to a Cedar value. Equal numbers have equal values: 100, 1e2
+// and 100.0 are the same Long. It returns false if Cedar cannot represent the number.
+func cedarNumber(n json.Number) (cedar.Value, bool) {
+	canonical, err := jsonx.Canonical([]byte(n))
+	if err != nil {
+		return nil, false
+	}
+	text := string(canonical)
+	if !strings.ContainsAny(text, ".eE") {
+		i, err := json.Number(text).Int64()
+		return cedar.Long(i), err == nil
+	}
+	d, err := types.ParseDecimal(text)
+	return d, err == nil
+}
+
+// addSpending adds what a call spends to record: 0 without a unit if it spends nothing. If the
+// amount is unknown or in more than one unit, it is unrepresentable.
+func addSpending(record cedar.RecordMap, predicted []toolroom.Effect) {
+	var sum effects.Amount
+	first := true
+	for _, e := range predicted {
+		if e.Kind != toolroom.EffectSpend {
+			continue
+		}
+		amount, ok := effects.ParseAmount(e.Target)
+		if !ok || !first && sum.Unit != amount.Unit {
+			record["amount"], record["unit"] = unrepresentable, unrepresentable
+			return
+		}
+		first = false
+		sum = effects.Amount{Micros: effects.AddMicros(sum.Micros, amount.Micros), Unit: amount.Unit}
+	}
+	// Cedar has four digits after the point: round up.
+	value, err := types.NewDecimal(effects.AddMicros(sum.Micros, 99)/100, -4)
+	if err != nil {
+		record["amount"], record["unit"] = unrepresentable, unrepresentable
+		return
+	}
+	record["amount"], record["unit"] = value, cedar.String(sum.Unit)
 }

@@ -342,3 +342,17 @@ func (b *instance) Held() map[sandbox.Limit]string {
 	}
 	return m
 }
+
+// Clean removes the cgroups and folders of processes that have died. The processes
+// that ran in them have ended, too.
+func (d *Driver) Clean(_ context.Context, dry bool) ([]sandbox.Leftover, error) {
+	var list []sandbox.Leftover
+	for _, left := range lockdown.Leftovers() {
+		kind := "folder"
+		if left.Cgroup {
+			kind = "cgroup"
+		}
+		list = append(list, sandbox.Leftover{Kind: kind, Name: left.Path}.Remove(dry, left.Remove))
+	}
+	return list, nil
+}

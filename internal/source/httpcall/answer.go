@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -156,4 +158,14 @@ func member(value json.RawMessage, token string) (json.RawMessage, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Effect returns the effect of a request with a method on a service.
+func Effect(method string, service *url.URL) toolroom.Effect {
+	standard := map[string]string{"http": "80", "https": "443"}[service.Scheme]
+	return toolroom.Effect{
+		Kind:   toolroom.EffectHost,
+		Mode:   strings.ToLower(method),
+		Target: net.JoinHostPort(strings.ToLower(service.Hostname()), cmp.Or(service.Port(), standard)),
+	}
 }
