@@ -5,8 +5,10 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/drivers/oci"
 	"github.com/toolroom/toolroom/drivers/turn"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -198,3 +201,57 @@ func (e *pullError) Error() string { return fmt.Sprintf("pull the image %s: %v",
 func (e *pullError) Unwrap() error { return e.cause }
 
 func (d *Driver) pulls(name string) bool { return d.o.Pull == PullMissing && name != image.Name }
+
+// Clean removes the containers of processes that have died.
+func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
+	e, err := d.dial(ctx)
+	if err != nil {
+		return nil, d.unreachable(ctx, err)
+	}
+	defer e.Close()
+	return clean(ctx, e, dry)
+}
+
+func clean(ctx context.Context, e *engine, dry bool) ([]sandbox.Leftover, error) {
+	list, err := e.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", proc.LabelOwner)})
+	if err != nil {
+		return nil, err
+	}
+	var left []sandbox.Leftover
+	for _, c := range list.Items {
+		if !proc.Abandoned(c.Labels) {
+			continue
+		}
+		left = append(left, sandbox.Leftover{Kind: "container", Name: strings.TrimSpace(c.ID + " " + c.Labels[proc.LabelRun])}.Remove(dry, func() error {
+			_, err := e.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			return err
+		}))
+	}
+	return left, nil
+}
+
+// LoadImage loads the images of an archive, as written by docker save, into the engine.
+func (d *Driver) LoadImage(ctx context.Context, archive io.Reader) error {
+	e, err := d.connect(ctx)
+	if err != nil {
+		return d.unreachable(ctx, err)
+	}
+	result, err := e.ImageLoad(ctx, io.MultiReader(archive), // wrapped, so that the client cannot close it
+		client.ImageLoadWithQuiet(true))
+	if err != nil {
+		return fmt.Errorf("docker: load the image: %w", err)
+	}
+	defer result.Close()
+	// The engine answers 200 and reports failures in the stream.
+	for stream := json.NewDecoder(result); ; {
+		var message struct{ Error string }
+		if err := stream.Decode(&message); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("docker: load the image: %w", err)
+		}
+		if message.Error != "" {
+			return fmt.Errorf("docker: load the image: %s", message.Error)
+		}
+	}
+}
