@@ -3,8 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/backup"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -53,4 +56,30 @@ func (a *App) Clean(ctx context.Context, dry bool) (list []Cleaned, unasked map[
 	}
 	add("machine", proc.CleanFolders("", dry)...)
 	return list, unasked
+}
+
+// Backup writes the home and the config to file, also beside a running server. An existing
+// file is replaced only if force is set.
+func (a *App) Backup(ctx context.Context, file string, force bool) (backup.Manifest, error) {
+	if a.isTemp {
+		return backup.Manifest{}, toolroom.Errorf(toolroom.CodeUnsupported, "the room has only a temporary home")
+	}
+	if err := a.recorder.Flush(ctx); err != nil {
+		return backup.Manifest{}, err
+	}
+	c := a.Config()
+	store, err := storePath(a.home, c.Store.URL)
+	if err != nil {
+		return backup.Manifest{}, err
+	}
+	var files []string
+	for _, f := range c.Files() {
+		if !filepath.IsAbs(f) {
+			f = filepath.Join(filepath.Dir(a.o.ConfigFile), f)
+		}
+		files = append(files, f)
+	}
+	return backup.Write(ctx, file, backup.Source{
+		Home: a.home, Store: store, Snapshot: a.store.Snapshot, Config: a.o.ConfigFile, Files: files, Version: a.o.Version,
+	}, force)
 }

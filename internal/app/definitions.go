@@ -494,9 +494,7 @@ func withPrompts(before, now json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(now, &d); err != nil {
 		return nil, err
 	}
-	for name, text := range promptsIn(before) {
-		d.Prompts[name] = text
-	}
+	maps.Copy(d.Prompts, promptsIn(before))
 	return json.Marshal(d)
 }
 

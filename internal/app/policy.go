@@ -7,15 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/policy/cedar"
 	"github.com/toolroom/toolroom/internal/receipt"
@@ -318,4 +321,53 @@ func firstReading(spelling string) (toolroom.ID, error) {
 		}
 	}
 	return toolroom.ID{}, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
+}
+
+// CheckSet returns an error if no tool set has this name. It accepts the empty name.
+func (r *App) CheckSet(name string) error {
+	sets := r.Config().Sets
+	if _, ok := sets[name]; ok || name == "" {
+		return nil
+	}
+	if near, ok := nearest.Of(name, slices.Collect(maps.Keys(sets))); ok {
+		return toolroom.Errorf(toolroom.CodeNotFound, "there is no tool set %q (did you mean %s?)", name, near).WithHint("use %s", near)
+	}
+	e := toolroom.Errorf(toolroom.CodeNotFound, "there is no tool set %q", name)
+	if len(sets) == 0 {
+		return e.WithHint("the config has none: write it in the section sets")
+	}
+	return e.WithHint("the sets of the config are %s", strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
+}
+
+// scopes holds the scopes that a tool requires of callers with a token of an authorization
+// server, as patterns of tools by scope.
+type scopes map[string][]policy.Pattern
+
+func newScopes(c config.Server, tools policy.Config) (scopes, error) {
+	needed := scopes{}
+	if c.Auth.OAuth == nil {
+		return needed, nil
+	}
+	for scope, patterns := range c.Auth.OAuth.Scopes {
+		parsed, err := tools.ParsePatterns(patterns)
+		if err != nil {
+			return nil, err
+		}
+		needed[scope] = parsed
+	}
+	return needed, nil
+}
+
+// of returns the scopes that a tool requires.
+func (s scopes) of(t *toolroom.Tool) []string {
+	if len(s) == 0 {
+		return nil
+	}
+	var needed []string
+	for _, scope := range slices.Sorted(maps.Keys(s)) {
+		if policy.MatchesTool(s[scope], t) {
+			needed = append(needed, scope)
+		}
+	}
+	return needed
 }

@@ -3,10 +3,13 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin/system"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 	"github.com/toolroom/toolroom/source"
 )
@@ -106,4 +109,34 @@ func Chunk(ctx context.Context, piece any) error {
 // error.
 func Log(ctx context.Context, level, message string) {
 	gofunc.Emit(ctx, toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level, Message: message}})
+}
+
+// OnChange calls f with the changes of the room's tools, in order, until stop is called.
+// Changes that come within 150 ms of one another come together. f is not called
+// concurrently; while it runs, later changes wait.
+func (a *App) OnChange(f func([]toolroom.Change)) (stop func()) {
+	return a.catalog.Subscribe(func(group []toolroom.Change) {
+		panics.Log(a.log, "a subscriber of changes", func() { f(slices.Clone(group)) })
+	})
+}
+
+// selector returns the catalog's selector for [Options.Select], or nil for nil.
+func selector(choose func([]source.Offer) int) catalog.Selector {
+	if choose == nil {
+		return nil
+	}
+	return func(entries []*catalog.Entry) *catalog.Entry {
+		if len(entries) == 1 {
+			return entries[0]
+		}
+		offers := make([]source.Offer, len(entries))
+		for i, e := range entries {
+			offers[i] = source.Offer{Source: e.Provider, Tool: e.Tool}
+		}
+		chosen := -1
+		if panics.Catch(func() { chosen = choose(offers) }) != nil || chosen < 0 || chosen >= len(entries) {
+			return catalog.LocalFirst(entries)
+		}
+		return entries[chosen]
+	}
 }

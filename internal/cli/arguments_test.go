@@ -135,8 +135,7 @@ func TestWrongWordsSayWhatToWrite(t *testing.T) {
 				t.Errorf("message %q lacks %q", err, c.message)
 			}
 			hint := toolroom.AsError(err).Hint
-			var u *usageError
-			if errors.As(err, &u) {
+			if u, ok := errors.AsType[*usageError](err); ok {
 				hint = u.hint
 			}
 			if !strings.Contains(hint, c.hint) {

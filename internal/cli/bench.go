@@ -116,8 +116,7 @@ func benchSearch(tools, queries string, o bench.Options) (bench.Report, error) {
 	}
 	defer q.Close()
 	report, err := bench.Run(t, q, o)
-	var line *bench.LineError
-	if errors.As(err, &line) {
+	if _, ok := errors.AsType[*bench.LineError](err); ok {
 		return report, usage("", "%s", err)
 	}
 	return report, err

@@ -67,8 +67,7 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 // recordRefusal records the receipt of a call whose arguments could not be parsed, and returns
 // err.
 func (a *cli) recordRefusal(ctx context.Context, r *app.App, call toolroom.Call, err error) error {
-	var typed *usageError
-	if errors.As(err, &typed) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return err // such as a file that does not exist
 	}
 	r.Parts().Runner.Refuse(ctx, call, err)

@@ -41,8 +41,7 @@ func (a *cli) policyCheckCommand() *cobra.Command {
 // checkPolicy returns the mistakes in the config, or else those in the files that it names.
 func checkPolicy(file string) ([]cedar.Problem, int, error) {
 	c, err := config.Load(file)
-	var mistakes *config.Errors
-	if errors.As(err, &mistakes) {
+	if mistakes, ok := errors.AsType[*config.Errors](err); ok {
 		var found []cedar.Problem
 		for _, p := range mistakes.Problems {
 			reason := p.Reason

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,9 +183,7 @@ func (c *Change) Write(home string, r *Record) error {
 		r.Mode = earlier.Mode
 		r.Removed = map[string]string{}
 		for _, from := range []map[string]string{c.removed, earlier.Removed} {
-			for name, was := range from {
-				r.Removed[name] = was
-			}
+			maps.Copy(r.Removed, from)
 		}
 		if _, ok := earlier.Removed[EntryName]; !ok {
 			delete(r.Removed, EntryName) // an earlier change has added it

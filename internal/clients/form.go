@@ -2,6 +2,7 @@ package clients
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 )
 
@@ -52,9 +53,7 @@ func sameServers(a, b map[string]any) bool {
 // are left out.
 func nested(root map[string]any, path []string) (at, rest map[string]any, err error) {
 	rest = make(map[string]any, len(root))
-	for key, value := range root {
-		rest[key] = value
-	}
+	maps.Copy(rest, root)
 	value, ok := root[path[0]]
 	if !ok || value == nil {
 		delete(rest, path[0])
@@ -67,9 +66,7 @@ func nested(root map[string]any, path []string) (at, rest map[string]any, err er
 	if len(path) == 1 {
 		delete(rest, path[0])
 		at = make(map[string]any, len(inner))
-		for key, value := range inner {
-			at[key] = value
-		}
+		maps.Copy(at, inner)
 		return at, rest, nil
 	}
 	at, rest[path[0]], err = nestedIn(inner, path[1:])

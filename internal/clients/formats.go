@@ -91,8 +91,7 @@ func decodeServer(text []byte) (server, error) {
 		ServerURL    string            `json:"serverUrl"`
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
-		var kind *json.UnmarshalTypeError
-		if errors.As(err, &kind) {
+		if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return server{}, fmt.Errorf("%s is %s, want %s", kindField(kind), kind.Value, jsonType(kind.Type))
 		}
 		return server{}, err

@@ -18,8 +18,7 @@ type tomlForm struct{ key string }
 func (f tomlForm) decode(text []byte) (servers, rest map[string]any, err error) {
 	root := map[string]any{}
 	if err := toml.Unmarshal(text, &root); err != nil {
-		var parse toml.ParseError
-		if errors.As(err, &parse) {
+		if parse, ok := errors.AsType[toml.ParseError](err); ok {
 			return nil, nil, fmt.Errorf("%d:%d: %s", parse.Position.Line, parse.Position.Col, parse.Message)
 		}
 		return nil, nil, err

@@ -2,6 +2,7 @@ package code
 
 import (
 	"encoding/json"
+	"maps"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
@@ -94,9 +95,7 @@ func chainError(out *toolroom.ChainResult) error {
 	}
 	e := *out.Error
 	e.Details = map[string]any{}
-	for key, value := range out.Error.Details {
-		e.Details[key] = value
-	}
+	maps.Copy(e.Details, out.Error.Details)
 	e.Details["steps"] = steps
 	if out.Failed != nil {
 		e.Details["failed"] = *out.Failed

@@ -70,9 +70,7 @@ func newView(language, source string, inputs bridge.Map, entries []*catalog.Entr
 	slices.Sort(paths)
 	standing := reserved.Words(language)
 	taken := maps.Clone(standing)
-	for name, why := range importedNames(language, source) {
-		taken[name] = why
-	}
+	maps.Copy(taken, importedNames(language, source))
 	for _, input := range inputs {
 		if why, ok := taken[input.Key]; ok {
 			return view{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the input %q has the name of %s", input.Key, why).

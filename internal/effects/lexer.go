@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -25,12 +26,7 @@ func (t token) is(words ...string) bool {
 	if t.kind != wordToken && t.kind != punctuation {
 		return false
 	}
-	for _, w := range words {
-		if t.text == w {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(words, t.text)
 }
 
 // lexer reads the SQL that all dialects share. If they disagree about what is code, it sets

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,10 +27,8 @@ func possiblePaths(text string, base PathBase, left *int) []string {
 	decoded, complete := decodings(text)
 	var out []string
 	add := func(p string) {
-		for _, seen := range out {
-			if seen == p {
-				return
-			}
+		if slices.Contains(out, p) {
+			return
 		}
 		out = append(out, p)
 	}

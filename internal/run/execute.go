@@ -265,8 +265,7 @@ func (c *call) executionError(err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *toolroom.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*toolroom.Error](err); ok {
 		return known
 	}
 	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s failed: %w", c.tool, err)

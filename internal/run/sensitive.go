@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -42,9 +43,7 @@ func replaceAt(doc any, path []string) any {
 			return doc
 		}
 		copied := make(map[string]any, len(doc))
-		for k, v := range doc {
-			copied[k] = v
-		}
+		maps.Copy(copied, doc)
 		copied[key] = replaceAt(child, path[1:])
 		return copied
 	case []any:

@@ -18,6 +18,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/temoto/robotstxt"
 	"golang.org/x/net/html/charset"
 
 	"github.com/toolroom/toolroom"
@@ -348,4 +350,74 @@ func (r FetchResult) text() string {
 		text += "\n\n[the response was too large, and its end is missing]"
 	}
 	return text
+}
+
+// cache keeps the newest values for a time. (The library's expirable cache has a goroutine that
+// never ends.)
+type cache[T any] struct {
+	ttl    time.Duration
+	values *lru.Cache[string, cacheEntry[T]]
+}
+
+type cacheEntry[T any] struct {
+	value T
+	until time.Time
+}
+
+func newCache[T any](lasts time.Duration) *cache[T] {
+	values, err := lru.New[string, cacheEntry[T]](maxCached)
+	if err != nil { // the size is positive
+		panic(err)
+	}
+	return &cache[T]{lasts, values}
+}
+
+// Get returns a value that has not expired.
+func (c *cache[T]) Get(key string) (T, bool) {
+	v, ok := c.values.Get(key)
+	if !ok || time.Now().After(v.until) {
+		var none T
+		return none, false
+	}
+	return v.value, true
+}
+
+// Add keeps a value.
+func (c *cache[T]) Add(key string, value T) {
+	c.values.Add(key, cacheEntry[T]{value, time.Now().Add(c.ttl)})
+}
+
+// robots holds the rules of a site; nil data allows everything.
+type robots struct{ data *robotstxt.RobotsData }
+
+// checkRobots returns an error if the robots.txt of a site forbids an address. If the rules
+// cannot be read, everything is allowed.
+func (w *web) checkRobots(ctx context.Context, u *url.URL) error {
+	site := u.Scheme + "://" + u.Host
+	rules, ok := w.robots.Get(site)
+	if !ok {
+		rules = &robots{}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, site+"/robots.txt", nil)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("User-Agent", w.userAgent())
+		response, err := w.transport.RoundTrip(request)
+		if toolroom.CodeOf(err) == toolroom.CodeDenied {
+			return err
+		}
+		if err == nil {
+			response.Body = http.MaxBytesReader(nil, response.Body, 512<<10)
+			rules.data, _ = robotstxt.FromResponse(response)
+			response.Body.Close()
+		}
+		if ctx.Err() == nil {
+			w.robots.Add(site, rules)
+		}
+	}
+	if rules.data == nil || rules.data.TestAgent(u.EscapedPath(), "Toolroom") {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeDenied, "the robots.txt of %s does not permit %s", u.Host, u.EscapedPath()).
+		WithHint("the operator can allow it in toolroom.yaml: builtin: {web: {robots: false}}")
 }

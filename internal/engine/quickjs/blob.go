@@ -1,10 +1,14 @@
 package quickjs
 
 import (
+	"context"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"errors"
+	"strings"
+
+	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
 //go:embed quickjs.wasm
@@ -22,3 +26,40 @@ func checkBlob() error {
 	}
 	return nil
 }
+
+//go:embed prelude/*.js
+var preludeFiles embed.FS
+
+// Prelude returns the JavaScript that runs before every JavaScript program, on any engine:
+// the encoding of values, the frames of the bridge, and the global variables of programs. It
+// is its files, in order, in a scope of their own. It uses the engine only through the object
+// __hostFunctions.
+func Prelude() string {
+	var b strings.Builder
+	b.WriteString("(() => {\n")
+	list, _ := preludeFiles.ReadDir("prelude") // the embedded folder always exists
+	for _, f := range list {
+		text, _ := preludeFiles.ReadFile("prelude/" + f.Name())
+		b.Write(text)
+	}
+	b.WriteString("})();\n")
+	return b.String()
+}
+
+// Name is the engine's id.
+const Name = "js"
+
+// WorkerArg is the first argument of a binary that is executed as a worker. Its
+// main must pass the arguments after it to [Main].
+const WorkerArg = "__engine-worker"
+
+// Main is the main function of a worker process. It returns the exit code.
+func Main(ctx context.Context, arguments []string) int {
+	return worker.Main(ctx, arguments, worker.ServiceConfig{Waits: true, Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
+		m, err := New(ctx, Prelude(), cacheDir)
+		return service{m}, err
+	}})
+}
+
+// service is a machine whose isolates run the programs that the server sends.
+type service struct{ *Machine }

@@ -302,8 +302,7 @@ var (
 
 // classify returns how a run ended, from the error of a WebAssembly call.
 func (i *Isolate) classify(err error) (End, error) {
-	var stop *stopError
-	if errors.As(err, &stop) {
+	if stop, ok := errors.AsType[*stopError](err); ok {
 		return stop.end, nil
 	}
 	if errors.Is(err, errNoMemory) {

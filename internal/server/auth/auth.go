@@ -308,3 +308,20 @@ func isLocal(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && from.Addr().Unmap().IsLoopback()
 }
+
+// EnvironmentHeader is the header in which a client chooses the environment whose released
+// versions serve its calls.
+const EnvironmentHeader = "Toolroom-Environment"
+
+type environmentKey struct{}
+
+// WithEnvironment returns a context of a request in an environment.
+func WithEnvironment(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, environmentKey{}, name)
+}
+
+// Environment returns the environment of a request; empty means that it names none.
+func Environment(ctx context.Context) string {
+	name, _ := ctx.Value(environmentKey{}).(string)
+	return name
+}
