@@ -47,30 +47,20 @@ import (
 )
 
 // Options configure a room. The zero value opens a room in a temporary folder, without
-// sources, that permits everything.
+// sources, that permits everything. Package room describes the fields that it has too.
 type Options struct {
-	// Home is the folder that holds all state. It is created if it is missing. If Home is
-	// empty, a temporary folder is used, which Close removes.
-	Home string
-	// Workspace is the folder in which the built-in tools work unless the config names
-	// others. If it is empty, only those packs are on that have a section in the config.
-	Workspace string
-	// ConfigFile is the toolroom.yaml to read; empty reads none.
+	Home       string
+	Workspace  string
 	ConfigFile string
-	// Verify, if not nil, is called with the content of the config, and of each file that
-	// it names and that decides what may run, before that is used.
-	Verify func(path string, text []byte) error
-	// Environ is the environment that child processes may inherit from, in the form of
-	// os.Environ. Nil means the environment of this process. Children inherit only few
-	// variables.
-	Environ []string
-	// Log receives warnings and errors; nil discards them.
-	Log *slog.Logger
-	// Helper is the path of a binary that calls [RunHelper], usually that of this program
-	// (os.Executable). Without it, JavaScript and the built-in sandbox are not available.
-	Helper string
-	// Guest runs programs inside sandboxes; if it is empty, Helper does.
-	Guest Guest
+	Verify     func(path string, text []byte) error
+	Environ    []string
+	Log        *slog.Logger
+	Helper     string
+	Guest      Guest
+	Receipts   io.Writer
+	Select     func(offers []source.Offer) int
+	Missing    func(ctx context.Context, r *App, name string) error
+	Version    string
 	// Runner is toolroom-runner, the program with the sandbox drivers of foreign engines, as
 	// a path or as a name in PATH. It is started when it is first needed, must be of the
 	// build Version, and ends with this process. If it is empty, and the config names none,
@@ -81,21 +71,6 @@ type Options struct {
 	// Workflows creates the workflows that carry programs and chains over restarts, if the
 	// config asks for them; if it is nil, the runner carries them.
 	Workflows func(WorkflowOptions) Workflows
-	// Receipts receives a line for each call if the config logs receipts to stdout; nil
-	// discards them.
-	Receipts io.Writer
-	// Select returns the index of the offer that serves a tool which several sources
-	// have; the offers are in the order of registration. It must be fast and must not use
-	// the room. If it is nil, or the index is none, tools of this process come first, then
-	// HTTP, OpenAPI and command-line sources, then MCP servers.
-	Select func(offers []source.Offer) int
-	// Missing is called with a name that no source has a tool for, before the call fails.
-	// It may register the tool, which is then found. If the tool is still missing, the call
-	// fails with the error of Missing. Missing may be called concurrently; nil does
-	// nothing.
-	Missing func(ctx context.Context, r *App, name string) error
-	// Version is the version that MCP servers and clients see.
-	Version string
 }
 
 // OfRoom returns the App that implements a *room.Room. Package room sets it, so that

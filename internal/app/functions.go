@@ -229,7 +229,7 @@ func (s *servedVersions) closeUnserved(table *release.Table) {
 		}
 		delete(s.entries, c)
 		if layer := e.Tool.Release.Layer; layer != "" && !kept[layer] {
-			gone[layer] = s.room.layerOf(&release.Spec{Layer: layer})
+			gone[layer] = s.room.Layer(&release.Spec{Layer: layer})
 		}
 	}
 	s.mu.Unlock()
@@ -420,7 +420,7 @@ func (a *App) newFunctionSource(spec *release.Spec, tool toolroom.Tool) (source.
 			Language: spec.Language, Engine: spec.Engine, Profile: spec.Profile, Egress: spec.Egress,
 			TimeoutMS: spec.Limits.TimeoutMS, CPUMS: spec.Limits.CPUMS, MemoryBytes: spec.Limits.MemoryBytes, MaxCalls: spec.Limits.Calls,
 		}},
-		Layer: a.layerOf(spec), Engines: enginesFor(spec), StartAhead: spec.Node, Tools: spec.Plan.Context != "",
+		Layer: a.Layer(spec), Engines: enginesFor(spec), StartAhead: spec.Node, Tools: spec.Plan.Context != "",
 	}
 	if isJavaScript(spec) {
 		program.Layer.Preload = nil // the bundle tells
@@ -521,7 +521,7 @@ func (a *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Fo
 	}
 	offline := base
 	offline.Egress = nil // an inspection has no network
-	tools, imports, err := function.Inspect(ctx, a.enginesNamed(enginesFor(&offline)), isolated, c, a.layerOf(&base))
+	tools, imports, err := function.Inspect(ctx, a.enginesNamed(enginesFor(&offline)), isolated, c, a.Layer(&base))
 	if err != nil {
 		return nil, err
 	}

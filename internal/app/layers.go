@@ -115,16 +115,13 @@ func (a *App) packageEnviron() []string {
 	return out
 }
 
-// layerOf returns the folder of a spec's packages.
-func (a *App) layerOf(spec *release.Spec) engine.Layer {
+// Layer returns the folder of a version's packages.
+func (a *App) Layer(spec *release.Spec) engine.Layer {
 	if spec.Layer == "" {
 		return engine.Layer{}
 	}
 	return engine.Layer{Digest: spec.Layer, Path: a.layers().Path(spec.Layer), Preload: spec.Preload}
 }
-
-// Layer returns the packages of a version.
-func (a *App) Layer(spec *release.Spec) engine.Layer { return a.layerOf(spec) }
 
 // ensureLayer makes the layer of a version again if it is missing. This home may be another
 // one than that of the push.

@@ -27,8 +27,6 @@ func atoi(s string) int {
 	return n
 }
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 // uuid returns an id of a version in the form of ToolFlow's.
 func uuid(tool string, n int) string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%s@%d", tool, n)))

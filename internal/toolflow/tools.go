@@ -412,7 +412,7 @@ func (s *server) runTest(r *http.Request, who toolroom.Identity) (int, any, erro
 		return 0, nil, err
 	}
 	job, err := s.Runner.Submit(r.Context(), toolroom.Call{
-		Tool: t.id + "@" + itoa(n), Arguments: arguments, Identity: auth.Identity(r.Context()), Environment: release.Draft, Surface: release.SurfaceTest,
+		Tool: t.id + "@" + strconv.Itoa(n), Arguments: arguments, Identity: auth.Identity(r.Context()), Environment: release.Draft, Surface: release.SurfaceTest,
 	})
 	if err != nil {
 		return 0, nil, err
