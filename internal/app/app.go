@@ -131,11 +131,15 @@ type App struct {
 	reloadMu       sync.Mutex // serialises changes of the config and its policy
 	openingProgram string     // the program that openProgram makes a source; guarded by reloading
 
-	mu       sync.Mutex
-	config   *config.Config
-	started  *config.Config // the config that the room was opened with
-	managers map[string]*sourceManager
-	packs    *packs
+	mu      sync.Mutex
+	config  *config.Config
+	started *config.Config // the config that the room was opened with
+	// configText is the text of the config file that was read last, and policyStamp the
+	// stamp of the policy files before they were read last.
+	configText  []byte
+	policyStamp string
+	managers    map[string]*sourceManager
+	packs       *packs
 
 	enforceOnce sync.Once // see enforcesRules
 	canEnforce  bool
@@ -156,7 +160,7 @@ func OpenState(ctx context.Context, o Options) (_ *App, err error) {
 			r.Close()
 		}
 	}()
-	if r.config, err = readConfig(o.ConfigFile, o.Verify); err != nil {
+	if r.config, err = r.readConfig(); err != nil {
 		return nil, err
 	}
 	r.started = r.config
@@ -206,11 +210,26 @@ func newApp(o Options) *App {
 	return r
 }
 
-func readConfig(path string, verify config.Verify) (*config.Config, error) {
-	if path == "" {
+func (a *App) readConfig() (*config.Config, error) {
+	if a.o.ConfigFile == "" {
 		return config.Default(), nil
 	}
-	return config.LoadVerified(path, verify)
+	return config.LoadVerified(a.o.ConfigFile, func(path string, text []byte) error {
+		a.mu.Lock()
+		a.configText = text
+		a.mu.Unlock()
+		if a.o.Verify == nil {
+			return nil
+		}
+		return a.o.Verify(path, text)
+	})
+}
+
+// ConfigText returns the text of the config file that the app has read last.
+func (a *App) ConfigText() []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.configText
 }
 
 func (a *App) openHome() error {

@@ -75,8 +75,27 @@ func (a *App) ReloadPolicy() error {
 	return nil
 }
 
-// PolicyFiles lists the rule files and skill manifests that the current config names.
-func (a *App) PolicyFiles() []string { return a.policyFiles(a.Config()) }
+// PolicyStamps returns two texts that change when the size or time of a rule file or skill
+// manifest of the current config changes: applied is that of the current policy, and now
+// that of the files.
+func (a *App) PolicyStamps() (applied, now string) {
+	a.mu.Lock()
+	c, applied := a.config, a.policyStamp
+	a.mu.Unlock()
+	return applied, stampOf(a.policyFiles(c))
+}
+
+func stampOf(files []string) string {
+	var b strings.Builder
+	for _, file := range files {
+		b.WriteString(file)
+		if info, err := os.Stat(file); err == nil {
+			fmt.Fprintf(&b, " %d %d", info.ModTime().UnixNano(), info.Size())
+		}
+		b.WriteByte(0)
+	}
+	return b.String()
+}
 
 func (a *App) policyFiles(c *config.Config) []string {
 	files := c.PolicyFiles()

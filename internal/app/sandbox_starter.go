@@ -252,7 +252,7 @@ func (st *sandboxStarter) stateFolders() []string { return []string{st.app.home,
 
 // decidingFiles returns the files that decide what is permitted.
 func (st *sandboxStarter) decidingFiles() []string {
-	return append(st.app.PolicyFiles(), st.app.o.ConfigFile)
+	return append(st.app.policyFiles(st.app.Config()), st.app.o.ConfigFile)
 }
 
 // parentMounts returns the parent folders of the paths that protectiveMounts protects, to

@@ -179,7 +179,7 @@ func (a *App) ReloadFile() error {
 	if a.o.ConfigFile == "" {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "the room was opened without a config file")
 	}
-	c, err := config.LoadVerified(a.o.ConfigFile, a.o.Verify)
+	c, err := a.readConfig()
 	if err != nil {
 		return err
 	}
@@ -197,6 +197,7 @@ func (a *App) apply(c *config.Config) error {
 	if a.closed {
 		return errClosed()
 	}
+	stamp := stampOf(a.policyFiles(c))
 	rules, err := a.compilePolicy(c)
 	if err != nil {
 		return err
@@ -240,7 +241,7 @@ func (a *App) apply(c *config.Config) error {
 	}
 	a.mu.Lock()
 	before := a.config
-	a.managers, a.config = built, c
+	a.managers, a.config, a.policyStamp = built, c, stamp
 	started := a.stop != nil
 	a.mu.Unlock()
 	if limits := runLimits(c); !reflect.DeepEqual(runLimits(before), limits) {

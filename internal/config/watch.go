@@ -15,12 +15,12 @@ import (
 // in several steps.
 const settle = 100 * time.Millisecond
 
-// WatchVerified calls onChange each time the text of the file has changed, with the new
-// config or the error, until ctx ends; then it returns nil. The file may be replaced, removed
-// and recreated, or not exist yet; its folder must exist. Calls do not overlap. The file must
+// WatchVerified calls onChange each time the text of the file has changed, at first from last,
+// with the new config or the error, until ctx ends; then it returns nil. The file may be
+// replaced, removed and recreated; its folder must exist. Calls do not overlap. The file must
 // be one that verify, if not nil, accepts each time. What it accepts depends on the file
 // record, whose changes count like those of the config.
-func WatchVerified(ctx context.Context, path, record string, verify Verify, onChange func(*Config, error)) error {
+func WatchVerified(ctx context.Context, path, record string, last []byte, verify Verify, onChange func(*Config, error)) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -53,9 +53,8 @@ func WatchVerified(ctx context.Context, path, record string, verify Verify, onCh
 	}
 
 	recorded := false
-	last, lastErr := read(path)
-	settled := time.NewTimer(settle)
-	settled.Stop()
+	var lastErr error
+	settled := time.NewTimer(settle) // the file may have changed since last was read
 	for {
 		select {
 		case <-ctx.Done():

@@ -19,16 +19,20 @@ type change struct {
 	err    error
 }
 
-// watch gives the changes of a file. It returns when the watch has begun.
+// watch returns the changes of a file from its present text on.
 func watch(t *testing.T, path string) <-chan change { return watchVerified(t, path, nil) }
 
 func watchVerified(t *testing.T, path string, verify config.Verify) <-chan change {
 	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
 	changes := make(chan change, 16)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- config.WatchVerified(ctx, path, "", verify, func(c *config.Config, err error) { changes <- change{c, err} })
+		ended <- config.WatchVerified(ctx, path, "", text, verify, func(c *config.Config, err error) { changes <- change{c, err} })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -36,25 +40,7 @@ func watchVerified(t *testing.T, path string, verify config.Verify) <-chan chang
 			t.Error(err)
 		}
 	})
-	// Nothing tells that a watch has begun but that it sees: write marks until
-	// one is seen, and then what is to be there.
-	before, err := os.ReadFile(path)
-	for i := 0; ; i++ {
-		put(t, path, "server: {listen: ':"+string(rune('1'+i%9))+"'}\n")
-		select {
-		case <-changes:
-			if errors.Is(err, fs.ErrNotExist) {
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
-			} else {
-				put(t, path, string(before))
-			}
-			<-changes
-			return changes
-		case <-time.After(time.Second):
-		}
-	}
+	return changes
 }
 
 func put(t *testing.T, path, text string) {
@@ -105,6 +91,9 @@ func TestWatchSeesAFileThatIsMadeLater(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "toolroom.yaml")
 	changes := watch(t, path)
+	if c := <-changes; !errors.Is(c.err, fs.ErrNotExist) {
+		t.Errorf("missing: %+v", c)
+	}
 	put(t, path, "server: {listen: 'a:1'}")
 	if c := <-changes; c.err != nil || c.config.Server.Listen != "a:1" {
 		t.Errorf("got %+v", c)
@@ -115,6 +104,7 @@ func TestWatchIsSilentWhenTheTextStays(t *testing.T) {
 	t.Parallel()
 	path := file(t, "server: {listen: 'a:1'}")
 	changes := watch(t, path)
+	time.Sleep(300 * time.Millisecond) // longer than the first look takes
 	replace(t, path, "server: {listen: 'a:1'}")
 	put(t, filepath.Join(filepath.Dir(path), "other"), "x")
 	// The change after them is the next that is reported.
@@ -153,7 +143,7 @@ func TestWatchFollowsLinks(t *testing.T) {
 func TestWatchSaysWhenTheFolderIsMissing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "no", "toolroom.yaml")
-	err := config.WatchVerified(t.Context(), path, "", nil, nil)
+	err := config.WatchVerified(t.Context(), path, "", nil, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "cannot watch the folder of "+path) {
 		t.Errorf("got %v", err)
 	}

@@ -2,10 +2,7 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom/internal/app"
@@ -21,14 +18,14 @@ const rulesPeriod = 2 * time.Second
 func watchRules(ctx context.Context, r *app.App, log *slog.Logger) {
 	tick := time.NewTicker(rulesPeriod)
 	defer tick.Stop()
-	last := stamps(r.PolicyFiles())
+	last, _ := r.PolicyStamps()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now := stamps(r.PolicyFiles())
+		_, now := r.PolicyStamps()
 		if now == last {
 			continue
 		}
@@ -39,17 +36,4 @@ func watchRules(ctx context.Context, r *app.App, log *slog.Logger) {
 			}
 		})
 	}
-}
-
-// stamps returns a text that changes when the size or time of a file changes.
-func stamps(files []string) string {
-	var b strings.Builder
-	for _, file := range files {
-		b.WriteString(file)
-		if info, err := os.Stat(file); err == nil {
-			fmt.Fprintf(&b, " %d %d", info.ModTime().UnixNano(), info.Size())
-		}
-		b.WriteByte(0)
-	}
-	return b.String()
 }

@@ -506,7 +506,7 @@ func watchConfig(ctx context.Context, r *app.App, s *mcpserver.Server, o Options
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	go func() {
-		err := config.WatchVerified(ctx, o.ConfigFile, o.Record, o.Verify, func(c *config.Config, err error) {
+		err := config.WatchVerified(ctx, o.ConfigFile, o.Record, r.ConfigText(), o.Verify, func(c *config.Config, err error) {
 			if err == nil {
 				err = reload(r, s, c)
 			}
