@@ -427,10 +427,17 @@ func (s *Server) receiptsOf(ctx context.Context, in *receiptsInput, q toolroom.R
 	if err != nil {
 		return nil, err
 	}
+	page := receiptPage{Calls: append([]*toolroom.Receipt{}, list...), Answers: map[string]LaterAnswer{}}
 	for _, r := range list {
 		r.Logs = nil // they are in the receipt of one call
+		answer, err := s.laterAnswer(ctx, r.PendingApproval)
+		if err != nil {
+			return nil, err
+		}
+		if answer != nil {
+			page.Answers[r.PendingApproval] = *answer
+		}
 	}
-	page := receiptPage{Calls: append([]*toolroom.Receipt{}, list...)}
 	if len(list) == receipt.RowLimit(q) {
 		page.Next = strconv.FormatInt(list[len(list)-1].Seq, 10)
 	}

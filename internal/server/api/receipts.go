@@ -58,8 +58,21 @@ func (f *CallFilter) query(ctx context.Context) (toolroom.ReceiptQuery, error) {
 
 type receiptPage struct {
 	Calls []*toolroom.Receipt `json:"calls"`
+	// Answers are what has become of the approvals that calls of the page waited for, by the
+	// id that their receipts name as pending_approval.
+	Answers map[string]LaterAnswer `json:"answers,omitempty"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
+}
+
+// LaterAnswer is what has become of an approval since a call ended because of it.
+type LaterAnswer struct {
+	State toolroom.ApprovalState `json:"state" enum:"pending,approved,declined,expired,cancelled"`
+	// By names the people who approved, or the one who declined.
+	By      string `json:"by,omitempty"`
+	Comment string `json:"comment,omitempty"`
+	// Used is when the repeated call started, or the repeated call was told of the decline.
+	Used time.Time `json:"used,omitzero"`
 }
 
 type idInput struct {
@@ -75,6 +88,8 @@ type CallRecord struct {
 	Approvals []string          `json:"approvals,omitempty"`
 	Result    *toolroom.Result  `json:"result,omitempty"`
 	Receipt   *toolroom.Receipt `json:"receipt,omitempty"`
+	// Answer is what has become of the approval that the receipt names as pending_approval.
+	Answer *LaterAnswer `json:"answer,omitempty"`
 
 	owner toolroom.Identity
 }
@@ -106,7 +121,26 @@ func (s *Server) getCall(ctx context.Context, in *idInput) (*jsonOutput[CallReco
 	if err != nil {
 		return nil, err
 	}
-	return &jsonOutput[CallRecord]{*record}, nil
+	if record.Receipt != nil {
+		record.Answer, err = s.laterAnswer(ctx, record.Receipt.PendingApproval)
+	}
+	return &jsonOutput[CallRecord]{*record}, err
+}
+
+// laterAnswer returns what has become of an approval, or nil if id is empty, or there is no such
+// approval any more, or the caller may not see it.
+func (s *Server) laterAnswer(ctx context.Context, id string) (*LaterAnswer, error) {
+	if id == "" || s.o.Approvals == nil {
+		return nil, nil
+	}
+	a, err := s.o.Approvals.Get(ctx, id)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil || !canSeeApproval(ctx, a) {
+		return nil, err
+	}
+	return &LaterAnswer{State: a.State, By: a.By, Comment: a.Comment, Used: a.Used}, nil
 }
 
 // record returns the record of a call that the caller may see.
