@@ -121,7 +121,7 @@ func TestProfilesSelectBuiltinTools(t *testing.T) {
 	t.Parallel()
 	minimal := []string{"file:list", "file:read", "file:search", "system:info", "web:fetch"}
 	messaging := append([]string{
-		"cron:create", "cron:delete", "cron:list", "cron:trigger",
+		"cron:create", "cron:delete", "cron:list", "cron:pause", "cron:resume", "cron:trigger",
 		"memory:append", "memory:edit", "memory:forget", "memory:list", "memory:read", "memory:search", "memory:write", "web:search", "web:search.news",
 	}, minimal...)
 	coding := append([]string{
@@ -290,7 +290,7 @@ func TestEveryBuiltinToolThroughThePipeline(t *testing.T) {
 			if err := r.Decode(&s); err != nil {
 				t.Fatal(err)
 			}
-			for _, tool := range []string{"cron:trigger", "cron:delete"} {
+			for _, tool := range []string{"cron:trigger", "cron:pause", "cron:resume", "cron:delete"} {
 				called[tool] = true
 				if r := w.as("another", tool, map[string]any{"id": s.ID}); r.OK() {
 					t.Errorf("%s: another identity may", tool)

@@ -25,7 +25,7 @@ func builtinProfiles() map[string][]string {
 	messaging := append(slices.Clone(minimal),
 		"memory.*", "web.search", "web.search.news", "gmail.*", "calendar.*", "docs.*", "drive.*",
 		"tasks.list", "tasks.get", "tasks.lists",
-		"cron.list", "cron.trigger", "cron.create", "cron.delete",
+		"cron.list", "cron.trigger", "cron.create", "cron.pause", "cron.resume", "cron.delete",
 		"minio.share", "minio.ingest", "minio.sync",
 		"k8s.pods", "k8s.deployments", "k8s.logs",
 		"agent.delegate", "agents.list", "council.run")

@@ -52,6 +52,10 @@ type Schedule struct {
 	Runs    int  `json:"runs"`
 	Dropped int  `json:"dropped"`
 	Last    *Run `json:"last,omitempty"`
+
+	// Paused is when the schedule was paused; zero means that it is not. Next then keeps the
+	// time of the run that would have been next.
+	Paused time.Time `json:"paused,omitzero"`
 }
 
 // Run is the last time that a schedule was due.
@@ -78,12 +82,13 @@ type Store interface {
 	// Schedules returns those of an owner, oldest first.
 	Schedules(ctx context.Context, owner string) ([]*Schedule, error)
 	// DueSchedules returns those whose next run is not after now, and those that have
-	// settled runs after ahead, which happens if the clock was set back.
+	// settled runs after ahead, which happens if the clock was set back. It leaves out paused
+	// ones.
 	DueSchedules(ctx context.Context, now, ahead time.Time) ([]*Schedule, error)
 	// AdvanceSchedule stores a changed schedule and queues its job, unless that is nil, in
 	// one step. It reports false and does neither if the stored schedule has another next
-	// run or another count of runs than was, because another process advanced it, or if
-	// there is none any more.
+	// run or another count of runs than was, or only one of both is paused, because another
+	// process changed it, or if there is none any more.
 	AdvanceSchedule(ctx context.Context, was, s *Schedule, job *run.Job) (bool, error)
 	// DeleteSchedule removes a schedule. If there is none, the error has code not_found.
 	DeleteSchedule(ctx context.Context, id string) error

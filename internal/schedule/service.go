@@ -26,9 +26,12 @@ const (
 	missedAfter = time.Minute
 	// maxMadeUp is how many missed runs are made up at most.
 	maxMadeUp = 100
-	// minSetBack is the least amount by which the clock must have been set back for runs
-	// to be repeated when their time comes again.
+	// minSetBack is the least amount by which the clock must have been set back for a single
+	// run to be repeated when its time comes again.
 	minSetBack = 3 * time.Hour
+	// minAhead is the least time by which runs must be settled ahead of the clock to show
+	// that it was set back.
+	minAhead = time.Minute
 )
 
 // Options configure a Service. Store and Jobs are required.
@@ -127,8 +130,7 @@ func (v *Service) Delete(ctx context.Context, caller toolroom.Identity, id strin
 // Trigger queues the call of a schedule now, and returns the schedule. Its next run does not
 // change.
 func (v *Service) Trigger(ctx context.Context, caller toolroom.Identity, id string) (*Schedule, error) {
-	const tries = 5 // against processes that advance the schedule at the same time
-	for range tries {
+	for range changeTries {
 		s, err := v.find(ctx, caller, id)
 		if err != nil {
 			return nil, err
@@ -143,7 +145,70 @@ func (v *Service) Trigger(ctx context.Context, caller toolroom.Identity, id stri
 			return &next, err
 		}
 	}
-	return nil, toolroom.Errorf(toolroom.CodeConflict, "the schedule %s is being changed", id).WithHint("try again")
+	return nil, errChanging(id)
+}
+
+// Pause stops the calls of a schedule until it is resumed, and returns the schedule. A call
+// that runs is not cancelled.
+func (v *Service) Pause(ctx context.Context, caller toolroom.Identity, id string) (*Schedule, error) {
+	return v.change(ctx, caller, id, func(s *Schedule) error {
+		if s.Next.IsZero() {
+			return toolroom.Errorf(toolroom.CodeConflict, "the schedule %s has no next run", id)
+		}
+		if s.Paused.IsZero() {
+			s.Paused = v.o.Now().UTC().Truncate(time.Second)
+		}
+		return nil
+	})
+}
+
+// Resume lets a paused schedule make its calls again, and returns the schedule. Runs whose
+// time has passed meanwhile are not made up.
+func (v *Service) Resume(ctx context.Context, caller toolroom.Identity, id string) (*Schedule, error) {
+	return v.change(ctx, caller, id, func(s *Schedule) error {
+		if s.Paused.IsZero() {
+			return nil
+		}
+		when, err := ParseWhen(s.When, s.Zone)
+		if err != nil {
+			return err
+		}
+		now := v.o.Now().UTC().Truncate(time.Second)
+		next := when.Next(now, s.Created)
+		if next.IsZero() {
+			return toolroom.Errorf(toolroom.CodeConflict, "the time of %s, %s, has passed while it was paused", id, s.When).
+				WithHint("delete it and make it again: cron:delete, cron:create")
+		}
+		s.Paused, s.Settled, s.Next = time.Time{}, now, next
+		return nil
+	})
+}
+
+// change stores a schedule of a caller as edit changes it, and returns it.
+func (v *Service) change(ctx context.Context, caller toolroom.Identity, id string, edit func(*Schedule) error) (*Schedule, error) {
+	for range changeTries {
+		s, err := v.find(ctx, caller, id)
+		if err != nil {
+			return nil, err
+		}
+		next := *s
+		if err := edit(&next); err != nil {
+			return nil, err
+		}
+		done, err := v.o.Store.AdvanceSchedule(ctx, s, &next, nil)
+		if done || err != nil {
+			return &next, err
+		}
+	}
+	return nil, errChanging(id)
+}
+
+// changeTries is how often a change is tried against processes that change the schedule at
+// the same time.
+const changeTries = 5
+
+func errChanging(id string) error {
+	return toolroom.Errorf(toolroom.CodeConflict, "the schedule %s is being changed", id).WithHint("try again")
 }
 
 // checkTrigger returns an error if a caller may not trigger a schedule now.
@@ -230,7 +295,7 @@ func (v *Service) Tick(ctx context.Context) error {
 		return nil
 	}
 	now := v.o.Now().UTC()
-	due, err := v.o.Store.DueSchedules(ctx, now, now.Add(minSetBack))
+	due, err := v.o.Store.DueSchedules(ctx, now, now.Add(minAhead))
 	if err != nil {
 		return err
 	}
@@ -250,6 +315,9 @@ func (v *Service) settle(ctx context.Context, s *Schedule, now time.Time) error 
 	}
 	next := *s
 	if s.Next.After(now) { // the clock was set back
+		if first := when.Next(now, s.Created); s.Settled.Sub(now) <= minSetBack && !when.Next(first, s.Created).Before(s.Settled) {
+			return nil // only the run that was made already is left out
+		}
 		next.Settled, next.Next = now, when.Next(now, s.Created)
 		_, err := v.o.Store.AdvanceSchedule(ctx, s, &next, nil)
 		return err

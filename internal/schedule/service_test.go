@@ -277,6 +277,73 @@ func TestTheClockIsSet(t *testing.T) {
 	}
 }
 
+// A clock that was ahead for a while does not stop a frequent schedule until that time.
+func TestAFrequentScheduleGoesOnWhenTheClockIsCorrected(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "2026-01-01T08:00:00Z")
+	s := b.create("*/10 * * * *", schedule.MissedSkip)
+	for _, tt := range []struct {
+		now  string
+		want int
+	}{
+		{"2026-01-01T10:00:01Z", 1}, // ahead by two hours
+		{"2026-01-01T09:55:00Z", 0}, // a small correction repeats nothing
+		{"2026-01-01T10:00:01Z", 0},
+		{"2026-01-01T08:05:00Z", 0},
+		{"2026-01-01T08:10:01Z", 1},
+		{"2026-01-01T08:20:01Z", 1},
+	} {
+		if got := b.tick(tt.now); len(got) != tt.want {
+			t.Errorf("%s: %v, want %d calls; next %s", tt.now, got, tt.want, b.get(s.ID).Next)
+		}
+	}
+}
+
+// A paused schedule makes no calls, also in another process, and drops the runs of the pause.
+func TestAScheduleIsPaused(t *testing.T) {
+	t.Parallel()
+	ann := toolroom.Identity{Subject: "ann"}
+	b := newBench(t, "2026-01-01T10:00:00Z")
+	s := b.create("0 * * * *", schedule.MissedAll)
+	for range 2 { // the second changes nothing
+		if got, err := b.Pause(t.Context(), ann, s.ID); err != nil || !got.Paused.Equal(b.now) {
+			t.Fatal(got, err)
+		}
+	}
+	if _, err := b.Resume(t.Context(), toolroom.Identity{Subject: "bob"}, s.ID); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+		t.Errorf("bob resumes: %v", err)
+	}
+	b.restart()
+	if got := b.tick("2026-01-01T12:00:01Z"); got != nil {
+		t.Errorf("%v ran while paused", got)
+	}
+	if err := b.store.SweepSchedules(t.Context(), at(t, "2026-06-01T00:00:00Z")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Trigger(t.Context(), ann, s.ID); err != nil || len(b.finish()) != 1 || b.get(s.ID).Paused.IsZero() {
+		t.Errorf("triggered: %v, %+v", err, b.get(s.ID))
+	}
+	for range 2 {
+		if got, err := b.Resume(t.Context(), ann, s.ID); err != nil || !got.Paused.IsZero() || !got.Next.Equal(at(t, "2026-01-01T13:00:00Z")) {
+			t.Errorf("resumed: %+v, %v", got, err)
+		}
+	}
+	if got := b.tick("2026-01-01T12:30:00Z"); got != nil {
+		t.Errorf("%v made up for the pause", got)
+	}
+	if got := b.tick("2026-01-01T13:00:01Z"); len(got) != 1 {
+		t.Errorf("after the pause: %v", got)
+	}
+	once := b.create("2026-01-01T15:00", schedule.MissedOnce)
+	if _, err := b.Pause(t.Context(), ann, once.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.now = at(t, "2026-01-01T16:00:00Z")
+	if _, err := b.Resume(t.Context(), ann, once.ID); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		t.Errorf("its time has passed: %v", err)
+	}
+}
+
 func TestOfManyProcessesOneMakesEachCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "2026-01-01T10:00:00Z")

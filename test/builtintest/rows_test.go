@@ -91,6 +91,8 @@ func rows() []row {
 		}, keep: "id"},
 		{tool: "cron:list", args: fixedArgs(args{})},
 		{tool: "cron:trigger", args: schedule},
+		{tool: "cron:pause", args: schedule},
+		{tool: "cron:resume", args: schedule},
 		{tool: "cron:delete", args: schedule},
 		{tool: "message:send", args: fixedArgs(args{"text": "hello"})},
 		{tool: "minio:share", args: fixedArgs(args{"path": "report.pdf"})},

@@ -28,7 +28,7 @@ type CronOptions struct {
 // CronPack returns the tools.
 func CronPack(o CronOptions) *builtin.Pack {
 	c := &cronTools{o}
-	return &builtin.Pack{Name: "cron", Tools: []builtin.Tool{c.create(), c.list(), c.trigger(), c.delete()}}
+	return &builtin.Pack{Name: "cron", Tools: []builtin.Tool{c.create(), c.list(), c.trigger(), c.pause(), c.resume(), c.delete()}}
 }
 
 type cronTools struct{ CronOptions }
@@ -55,7 +55,8 @@ type Schedule struct {
 	Missed    string          `json:"missed" jsonschema:"what happens to missed runs"`
 	As        string          `json:"as" jsonschema:"the identity that its calls have"`
 	Created   time.Time       `json:"created" jsonschema:"when it was made"`
-	Next      string          `json:"next,omitempty" jsonschema:"time of the next run, in its time zone; missing if there is none any more"`
+	Next      string          `json:"next,omitempty" jsonschema:"time of the next run, in its time zone; missing if there is none any more, or while it is paused"`
+	Paused    string          `json:"paused,omitempty" jsonschema:"since when it is paused; missing if it is not"`
 	Runs      int             `json:"runs" jsonschema:"number of calls so far"`
 	Dropped   int             `json:"dropped" jsonschema:"number of runs that were missed, or left out because the one before had not ended"`
 	Last      *Last           `json:"last,omitempty" jsonschema:"the last run"`
@@ -158,6 +159,9 @@ func (c *cronTools) show(ctx context.Context, s *schedule.Schedule) (Schedule, e
 		ID: s.ID, Name: s.Name, Schedule: s.When, Timezone: s.Zone, Tool: s.Call.Tool, Arguments: s.Call.Arguments, Missed: string(s.Missed),
 		As: s.Call.Identity.String(), Created: s.Created, Next: formatInZone(s.Next, s.Zone), Runs: s.Runs, Dropped: s.Dropped,
 	}
+	if out.Paused = formatInZone(s.Paused, s.Zone); out.Paused != "" {
+		out.Next = ""
+	}
 	if s.Last == nil {
 		return out, nil
 	}
@@ -191,7 +195,11 @@ func (c *cronTools) list() builtin.Tool {
 					return out, nil, err
 				}
 				out.Schedules = append(out.Schedules, shown)
-				text += fmt.Sprintf("%s: %s %s at %q (%s), next %s", strings.TrimSpace(shown.ID+" "+shown.Name), shown.Tool, cmp.Or(string(shown.Arguments), "{}"), shown.Schedule, shown.Timezone, cmp.Or(shown.Next, "never"))
+				next := "next " + cmp.Or(shown.Next, "never")
+				if shown.Paused != "" {
+					next = "paused since " + shown.Paused
+				}
+				text += fmt.Sprintf("%s: %s %s at %q (%s), %s", strings.TrimSpace(shown.ID+" "+shown.Name), shown.Tool, cmp.Or(string(shown.Arguments), "{}"), shown.Schedule, shown.Timezone, next)
 				if shown.Last != nil {
 					text += fmt.Sprintf("; last %s %s %s", shown.Last.Due, shown.Last.Status, shown.Last.Problem)
 				}
@@ -216,6 +224,33 @@ func (c *cronTools) trigger() builtin.Tool {
 				return Triggered{}, nil, err
 			}
 			return Triggered{s.ID, s.Last.Call}, builtin.Text(fmt.Sprintf("Queued %s as call %s.", s.Call.Tool, s.Last.Call)), nil
+		},
+	})
+}
+
+func (c *cronTools) pause() builtin.Tool {
+	tool := cronDefinition("pause", "Pause a schedule", "Pause a scheduled job, such as a daily reminder, for some time: it makes no calls until cron:resume. A call that runs already goes on.",
+		builtin.Hints(false, false, false), map[string]any{"id": "cron_4711"})
+	return c.switchTool(tool, c.Schedules.Pause, "Paused %s. Go on with cron:resume.")
+}
+
+func (c *cronTools) resume() builtin.Tool {
+	tool := cronDefinition("resume", "Resume a schedule", "Resume a paused scheduled job: it runs again at its times. Runs whose time passed during the pause are not made up.",
+		builtin.Hints(false, false, false), map[string]any{"id": "cron_4711"})
+	return c.switchTool(tool, c.Schedules.Resume, "Resumed %s.")
+}
+
+// switchTool returns a tool that pauses or resumes a schedule.
+func (c *cronTools) switchTool(tool toolroom.Tool, change func(context.Context, toolroom.Identity, string) (*schedule.Schedule, error), done string) builtin.Tool {
+	return builtin.MustTool(builtin.Spec[CronID, Schedule]{
+		Tool: tool, Arguments: idProperty(),
+		Run: func(ctx context.Context, req *source.Request, in CronID) (Schedule, []toolroom.Content, error) {
+			s, err := change(ctx, req.Identity, in.ID)
+			if err != nil {
+				return Schedule{}, nil, err
+			}
+			shown, err := c.show(ctx, s)
+			return shown, builtin.Text(fmt.Sprintf(done, s.ID)), err
 		},
 	})
 }

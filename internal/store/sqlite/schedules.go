@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -27,9 +28,19 @@ func (s *Store) CreateSchedule(ctx context.Context, c *schedule.Schedule, limit 
 			return toolroom.Errorf(toolroom.CodeResourceLimit, "%s has %d schedules, the maximum", c.Owner(), have).WithHint("delete some: cron:list, cron:delete")
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO schedules (id, owner, next_run, settled, runs, body) VALUES (?, ?, ?, ?, ?, ?)",
-			c.ID, c.Owner(), nanosOf(c.Next), nanosOf(c.Settled), c.Runs, string(body))
+			c.ID, c.Owner(), nextRun(c), nanosOf(c.Settled), c.Runs, string(body))
 		return err
 	})
+}
+
+// pausedRun is the time of the next run of a paused schedule in the table.
+const pausedRun = math.MaxInt64
+
+func nextRun(c *schedule.Schedule) int64 {
+	if !c.Paused.IsZero() {
+		return pausedRun
+	}
+	return nanosOf(c.Next)
 }
 
 // Schedule implements [schedule.Store].
@@ -49,8 +60,8 @@ func (s *Store) Schedules(ctx context.Context, owner string) ([]*schedule.Schedu
 
 // DueSchedules implements [schedule.Store].
 func (s *Store) DueSchedules(ctx context.Context, now, ahead time.Time) ([]*schedule.Schedule, error) {
-	list, err := selectAll(ctx, s.reader, scanJSON[*schedule.Schedule], "SELECT body FROM schedules WHERE next_run <> 0 AND (next_run <= ? OR settled > ?) ORDER BY next_run, seq",
-		nanosOf(now), nanosOf(ahead))
+	list, err := selectAll(ctx, s.reader, scanJSON[*schedule.Schedule], "SELECT body FROM schedules WHERE next_run <> 0 AND next_run <> ? AND (next_run <= ? OR settled > ?) ORDER BY next_run, seq",
+		pausedRun, nanosOf(now), nanosOf(ahead))
 	return list, s.fail(ctx, "read schedules", err)
 }
 
@@ -62,7 +73,7 @@ func (s *Store) AdvanceSchedule(ctx context.Context, was, c *schedule.Schedule, 
 	}
 	err = s.write(ctx, "advance a schedule", func(tx *sql.Tx) error {
 		changed, err := tx.ExecContext(ctx, "UPDATE schedules SET next_run = ?, settled = ?, runs = ?, body = ? WHERE id = ? AND next_run = ? AND runs = ?",
-			nanosOf(c.Next), nanosOf(c.Settled), c.Runs, string(body), c.ID, nanosOf(was.Next), was.Runs)
+			nextRun(c), nanosOf(c.Settled), c.Runs, string(body), c.ID, nextRun(was), was.Runs)
 		if err != nil {
 			return err
 		}
