@@ -153,7 +153,8 @@ const (
 	// maxReportedTool limits what is repeated of a tool's spelling, also in results. No spelling
 	// that names a tool is longer.
 	maxReportedTool = 512
-	// maxName limits the name of a session and an idempotency key.
+	// maxName limits the names of an agent, a model provider, a skill and a session, and an
+	// idempotency key.
 	maxName = 1024
 )
 
@@ -165,18 +166,22 @@ func reportedTool(spelling string) string {
 	return strings.ToValidUTF8(spelling[:maxReportedTool], "") + "…"
 }
 
-// checkNames returns an error if the call has a name that is too long. It removes the name, so
-// that the receipt does not keep it.
+// checkNames returns an error if the call has a name that is too long. It removes the name, or
+// cuts that of the caller, so that the receipt does not keep it.
 func (c *call) checkNames() (err error) {
-	check := func(what string, name *string) {
+	check := func(what string, name *string, kept int) {
 		if size := len(*name); size > maxName {
-			*name = ""
+			*name = strings.ToValidUTF8((*name)[:kept], "")
 			err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the %s has %d bytes, the limit is %d", what, size, maxName).
 				WithHint("use a shorter one")
 		}
 	}
-	check("name of the session", &c.request.Session)
-	check("idempotency key", &c.request.IdempotencyKey)
+	const kept = 64
+	check("name of the agent", &c.request.Identity.Agent, kept)
+	check("name of the model provider", &c.request.Identity.Provider, kept)
+	check("name of the skill", &c.request.Identity.Skill, kept)
+	check("name of the session", &c.request.Session, 0)
+	check("idempotency key", &c.request.IdempotencyKey, 0)
 	return err
 }
 

@@ -20,10 +20,13 @@ func TestACallerCannotMakeAReceiptLarge(t *testing.T) {
 		"a tool of a namespace": {Tool: "a:" + long},
 		"text that is no UTF-8": {Tool: strings.Repeat("é", 1<<20)[1:]},
 		"a session":             {Tool: "a:b", Session: long},
+		"an agent":              {Tool: "a:b", Identity: toolroom.Identity{Agent: long}},
+		"a provider":            {Tool: "a:b", Identity: toolroom.Identity{Provider: long}},
+		"a skill":               {Tool: "a:b", Identity: toolroom.Identity{Skill: long}},
 		"a key":                 {Tool: "a:b", IdempotencyKey: long},
 		"a session and a key":   {Tool: "a:b", Session: long, IdempotencyKey: long},
 	} {
-		call.Identity = toolroom.Identity{Subject: "ann"}
+		call.Identity.Subject = "ann"
 		result := b.Run(t.Context(), call)
 		if result.Error == nil {
 			t.Errorf("%s: the call succeeded", name)

@@ -222,15 +222,21 @@ func (o *Options) caller(r *http.Request) (who toolroom.Identity, session bool, 
 	// These headers can only narrow the caller's rights, and never replace what its
 	// token says.
 	narrow := func(field *string, header string) {
-		if *field == "" {
-			*field = r.Header.Get(header)
+		if *field != "" {
+			return
+		}
+		if *field = r.Header.Get(header); len(*field) > maxName {
+			err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the header %s has %d bytes, the limit is %d", header, len(*field), maxName).WithHint("use a shorter name")
 		}
 	}
 	narrow(&who.Agent, "Toolroom-Agent")
 	narrow(&who.Provider, "Toolroom-Provider")
 	narrow(&who.Skill, "Toolroom-Skill")
-	return who, session, nil
+	return who, session, err
 }
+
+// maxName limits what a header names, in bytes, because every receipt of the caller repeats it.
+const maxName = 1024
 
 // asksForPage reports whether a browser requests a page that a person may sign in to. It does
 // not use the Sec-Fetch headers, because browsers do not send them over plain HTTP.

@@ -122,6 +122,7 @@ func TestWhoCalls(t *testing.T) {
 		{"another scheme from here is no operator", auth.Auto, local, []string{"Authorization", "Basic YTpi"}, 401, operator},
 		{"an invalid token makes no operator", auth.Auto, local, []string{"Authorization", "Bearer nobody"}, 401, operator},
 		{"a store that fails says nothing of the token", auth.Auto, remote, []string{"Authorization", "Bearer locked"}, 500, operator},
+		{"a name that would fill the receipts", auth.Auto, local, []string{"Toolroom-Agent", strings.Repeat("a", 60_000)}, 422, operator},
 		{"always means here too", auth.Always, local, nil, 401, operator},
 		{"never requires no token", auth.Never, remote, nil, 200, operator},
 		{"never still refuses a bad token", auth.Never, remote, []string{"Authorization", "Bearer bad"}, 401, operator},
