@@ -242,11 +242,16 @@ func (a *App) openHome() error {
 		a.home, a.isTemp = temp, true
 		return nil
 	}
-	if info, err := os.Stat(a.home); err == nil && !info.IsDir() {
-		return toolroom.Errorf(toolroom.CodeInternal, "the home %s is a file, not a folder", a.home).
+	return MakeHome(a.home)
+}
+
+// MakeHome creates the folder of a home, if it is missing.
+func MakeHome(home string) error {
+	if info, err := os.Stat(home); err == nil && !info.IsDir() {
+		return toolroom.Errorf(toolroom.CodeInternal, "the home %s is a file, not a folder", home).
 			WithHint("choose another one with --home or TOOLROOM_HOME")
 	}
-	if err := os.MkdirAll(a.home, 0o700); err != nil {
+	if err := os.MkdirAll(home, 0o700); err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "cannot create the home folder: %w", err).
 			WithHint("choose another one with --home")
 	}

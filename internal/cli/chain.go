@@ -3,8 +3,10 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -177,10 +179,10 @@ func (d *duration) UnmarshalText(text []byte) error {
 
 // parseSteps parses a list of steps in JSON or YAML.
 func parseSteps(data []byte) ([]toolroom.Step, error) {
+	var tree yaml.Node
+	err := yaml.Unmarshal(data, &tree)
 	if jsonx.Check(data, jsonx.Limits{Bytes: maxDocument}) != nil {
-		var tree yaml.Node
 		var doc any
-		err := yaml.Unmarshal(data, &tree)
 		if err == nil {
 			yamldate.Keep(&tree)
 			err = tree.Decode(&doc)
@@ -195,22 +197,44 @@ func parseSteps(data []byte) ([]toolroom.Step, error) {
 	if text := bytes.TrimSpace(data); !bytes.HasPrefix(text, []byte("[")) && !bytes.Equal(text, []byte("null")) {
 		return nil, badSteps(errors.New("they are not a list"))
 	}
-	var list []fileStep
-	if err := jsonx.UnmarshalKnown(data, &list, jsonx.Limits{Bytes: maxDocument}); err != nil {
+	var list []json.RawMessage
+	if err := jsonx.Unmarshal(data, &list, jsonx.Limits{Bytes: maxDocument}); err != nil {
 		return nil, badSteps(err)
 	}
 	if len(list) == 0 {
 		return nil, badSteps(errors.New("there are none"))
 	}
 	steps := make([]toolroom.Step, len(list))
-	for i, s := range list {
-		if s.Tool == "" {
-			return nil, badSteps(fmt.Errorf("step %d names no tool", i+1))
+	for i, text := range list {
+		var s fileStep
+		err := jsonx.UnmarshalKnown(text, &s, jsonx.Limits{Bytes: maxDocument})
+		if err == nil && s.Tool == "" {
+			err = errors.New("it names no tool")
+		}
+		if err != nil {
+			return nil, badSteps(fmt.Errorf("step %d%s: %s", i+1, lineOf(&tree, i, err), strings.TrimPrefix(err.Error(), "json: ")))
 		}
 		steps[i] = s.Step
 		steps[i].Timeout = time.Duration(s.Timeout)
 	}
 	return steps, nil
+}
+
+// lineOf returns the line of the key of a step that an error quotes, or else that of the step,
+// or "" if the file is JSON that is not YAML.
+func lineOf(file *yaml.Node, step int, err error) string {
+	if len(file.Content) == 0 || step >= len(file.Content[0].Content) {
+		return ""
+	}
+	node := file.Content[0].Content[step]
+	line := node.Line
+	for i := 0; node.Kind == yaml.MappingNode && i < len(node.Content); i += 2 {
+		if strings.Contains(err.Error(), strconv.Quote(node.Content[i].Value)) {
+			line = node.Content[i].Line
+			break
+		}
+	}
+	return fmt.Sprintf(" (line %d)", line)
 }
 
 func badSteps(err error) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 )
 
@@ -22,6 +23,11 @@ func (a *cli) initCommand() *cobra.Command {
 		Args: arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			file := cmp.Or(a.configFile, filepath.Join(a.Dir, config.FileName))
+			if a.needsTrust(file) && !a.relativeHome { // the home then records that the file is trusted
+				if err := app.MakeHome(a.home); err != nil {
+					return err
+				}
+			}
 			if err := config.Init(file, force, a.keepTrust(file)); err != nil {
 				return err
 			}

@@ -130,6 +130,7 @@ func Read(name string, at BaseDirs) (*Result, error) {
 		}
 		files[i].path = filepath.Join(folder, filepath.FromSlash(f.path))
 	}
+	files = slices.CompactFunc(files, func(a, b file) bool { return a.path == b.path }) // Home may be Dir
 	if r.client.editor {
 		r.placeholders = editorFolders(at)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,6 +57,13 @@ type CodeLimits struct {
 }
 
 func (c checker) checkCode(code Code) {
+	c.checkCodeLimits(code.Default, code.Max)
+	if s := code.Sessions; s.Bytes > 0 && s.EntryBytes > s.Bytes {
+		c.addProblem("code.sessions.entry_bytes", fmt.Sprintf("%d is more than bytes, %d", s.EntryBytes, s.Bytes), "")
+	}
+	if s := code.Sessions; s.TotalBytes > 0 && s.Bytes > s.TotalBytes {
+		c.addProblem("code.sessions.bytes", fmt.Sprintf("%d is more than total_bytes, %d", s.Bytes, s.TotalBytes), "")
+	}
 	c.checkEgressWithoutNetwork("code.egress", code.Egress, "the profile of a sandbox determines its network")
 	c.checkWarm(code.Warm, code.Runtimes.Programs)
 	c.checkRuntimes(code.Runtimes)
@@ -109,6 +117,31 @@ func (c checker) checkWarm(pools map[string]Warm, programs map[string]DriverProg
 			if p != "dev" && p != "standard" && p != "hardened" {
 				c.addProblem(at+".profiles", p+" is not a profile", "write dev, standard or hardened")
 			}
+		}
+	}
+}
+
+// checkCodeLimits reports default limits that are larger than those of max.
+func (c checker) checkCodeLimits(standard, most CodeLimits) {
+	most.Timeout, most.CPU = cmp.Or(most.Timeout, 10*time.Minute), cmp.Or(most.CPU, 10*time.Minute)
+	most.Memory, most.Output, most.Disk = cmp.Or(most.Memory, 2<<30), cmp.Or(most.Output, 64<<20), cmp.Or(most.Disk, 4<<30)
+	most.Calls, most.PIDs = cmp.Or(most.Calls, 10_000), cmp.Or(most.PIDs, 1024)
+	for _, l := range []struct {
+		key            string
+		standard, most float64
+		shown, limit   any
+	}{
+		{"timeout", float64(standard.Timeout), float64(most.Timeout), standard.Timeout, most.Timeout},
+		{"cpu", float64(standard.CPU), float64(most.CPU), standard.CPU, most.CPU},
+		{"cpus", standard.CPUs, most.CPUs, standard.CPUs, most.CPUs},
+		{"memory", float64(standard.Memory), float64(most.Memory), standard.Memory, most.Memory},
+		{"output", float64(standard.Output), float64(most.Output), standard.Output, most.Output},
+		{"calls", float64(standard.Calls), float64(most.Calls), standard.Calls, most.Calls},
+		{"pids", float64(standard.PIDs), float64(most.PIDs), standard.PIDs, most.PIDs},
+		{"disk", float64(standard.Disk), float64(most.Disk), standard.Disk, most.Disk},
+	} {
+		if l.most > 0 && l.standard > l.most {
+			c.addProblem("code.default."+l.key, fmt.Sprintf("%v is more than code.max.%s, %v", l.shown, l.key, l.limit), "")
 		}
 	}
 }

@@ -2,8 +2,10 @@ package config
 
 import (
 	"cmp"
+	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -269,6 +271,12 @@ type Temporal struct {
 func (c checker) checkTemporal(path string, t Temporal) {
 	if t == (Temporal{}) {
 		return
+	}
+	if t.Address != "" {
+		host, port, err := net.SplitHostPort(t.Address)
+		if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || host == "" || strings.ContainsAny(host, "/ ") {
+			c.addProblem(path+".address", quote(t.Address)+" is not host:port", "for example 127.0.0.1:7233, without a scheme")
+		}
 	}
 	c.requireSecretRef(path+".secret", t.Secret)
 	if (t.Cert == "") != (t.Key == "") {
