@@ -237,11 +237,11 @@ func (c *resolvedCall) maxTimeout() time.Duration {
 // interruptionError returns the error of a call that timed out or was cancelled while its tool
 // ran. The effects are known only if the source reports them.
 func (c *executedCall) interruptionError(ended, cause error, stopped bool) error {
-	code := toolroom.CodeTimeout
+	code, serverStopped := toolroom.CodeTimeout, false
 	what := fmt.Sprintf("%s timed out after %s", c.tool, c.result.Usage.Run.Round(time.Millisecond))
 	if errors.Is(ended, context.Canceled) {
 		code, what = toolroom.CodeCancelled, c.tool+" was cancelled"
-		if errors.Is(context.Cause(c.ctx), ErrStopped) {
+		if serverStopped = errors.Is(context.Cause(c.ctx), ErrStopped); serverStopped {
 			what += ", because the server stopped"
 		}
 	}
@@ -251,8 +251,13 @@ func (c *executedCall) interruptionError(ended, cause error, stopped bool) error
 	e := toolroom.Errorf(code, "%s", what)
 	e.Retryable = c.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeSafe
 	e.Cause = cause
-	if code == toolroom.CodeTimeout {
+	switch {
+	case code == toolroom.CodeTimeout:
 		e.Hint = "ask for more time (at most " + c.maxTimeout().String() + "), or for less work"
+	case serverStopped && e.Retryable:
+		e.Hint = "make the call again when the server is back"
+	case serverStopped:
+		e.Hint = "when the server is back, find out what the call has done before you make it again"
 	}
 	if known := (*toolroom.Error)(nil); errors.As(cause, &known) {
 		e.Details, e.Facts = known.Details, known.Facts

@@ -59,7 +59,8 @@ type Options struct {
 	// be the operator: all their requests are the operator's.
 	Local func(http.Handler)
 
-	page string // where a person opens the page; empty for none
+	page  string        // where a person opens the page; empty for none
+	drain time.Duration // zero means drainWait
 }
 
 // Listing describes the tools that an MCP client sees.
@@ -76,6 +77,8 @@ const (
 	firstListWait = 10 * time.Second
 	// drainWait is how long running requests may take to finish at shutdown.
 	drainWait = 10 * time.Second
+	// answerWait is how long the calls that were then ended may take to say so.
+	answerWait = 5 * time.Second
 )
 
 // Serve serves over HTTP until ctx ends. Running calls may finish then.
@@ -132,10 +135,11 @@ func Serve(ctx context.Context, r *app.App, o Options) error {
 		return err
 	case <-ctx.Done():
 	}
-	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), drainWait)
+	o.drain = cmp.Or(o.drain, drainWait)
+	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
 	defer stop()
 	if n := r.Running(); n > 0 && o.Log != nil {
-		o.Log.Info("stopping, when the running calls have ended", "calls", n, "at_most", drainWait)
+		o.Log.Info("stopping, when the running calls have ended", "calls", n, "at_most", o.drain)
 	}
 	drained := make(chan struct{})
 	go func() {
@@ -144,7 +148,11 @@ func Serve(ctx context.Context, r *app.App, o Options) error {
 		endRequests(run.ErrStopped) // also those of streams that only listen
 	}()
 	if err := srv.Shutdown(drain); err != nil {
-		srv.Close()
+		answers, stop := context.WithTimeout(context.WithoutCancel(ctx), answerWait)
+		defer stop()
+		if err := srv.Shutdown(answers); err != nil {
+			srv.Close()
+		}
 	}
 	<-drained // calls of other surfaces
 	<-served
