@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -257,6 +258,9 @@ func TestACallUnderWayIsCancelledByItsOwnerOnly(t *testing.T) {
 		return false
 	})
 	<-ended
+	if _, err := io.Copy(io.Discard, res.Body); err != nil { // its end is that of the call
+		t.Error(err)
+	}
 	last := list[len(list)-1]
 	if last.Result == nil || last.Result.Status != toolroom.StatusCancelled {
 		t.Errorf("the stream ended with %+v", last)
