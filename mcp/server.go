@@ -75,7 +75,8 @@ type ServerOptions struct {
 
 	// MaxMessage limits the size of a message in bytes; zero means 5 MiB.
 	MaxMessage int
-	// MaxSessions limits the live sessions of one owner; zero means 500.
+	// MaxSessions limits the live sessions of one owner; zero means 500. A further one ends
+	// the session that has been idle longest, and is refused if all are in use.
 	MaxSessions int
 	// Log, if set, receives the server's own failures.
 	Log *slog.Logger

@@ -334,7 +334,7 @@ func (p *post) newSession() (*ServerSession, bool) {
 	session, ok := p.s.newSession(p.r.Context())
 	if !ok {
 		p.w.Header().Set("Retry-After", "60")
-		http.Error(p.w, fmt.Sprintf("this caller has %d sessions, the most at once: end those that are not used (DELETE)", p.s.o.MaxSessions), http.StatusTooManyRequests)
+		http.Error(p.w, fmt.Sprintf("this caller has %d sessions, the most at once, and all are in use", p.s.o.MaxSessions), http.StatusTooManyRequests)
 	}
 	return session, ok
 }
@@ -343,23 +343,29 @@ func (p *post) newSession() (*ServerSession, bool) {
 // request.
 func (s *Server) findSession(w http.ResponseWriter, r *http.Request, id string) (*ServerSession, bool) {
 	session, ok := s.sessions.Get(id)
-	if !ok || !s.o.MayUseSession(r.Context(), session) {
+	if !ok || !s.o.MayUseSession(r.Context(), session) || !session.touch() {
 		// The same response as for an ended session, after which the client begins a new one.
 		http.Error(w, "session not found: initialize again", http.StatusNotFound)
 		return nil, false
 	}
-	session.touch()
 	return session, true
 }
 
-// newSession begins a session over streamable HTTP. It returns false if its owner has too many
-// sessions, or the server is closed.
+// newSession begins a session over streamable HTTP. If its owner has the most sessions, it ends
+// the one that has been idle longest. It returns false if none is idle, or the server is closed.
 func (s *Server) newSession(ctx context.Context) (*ServerSession, bool) {
 	session := newServerSession(ctx, s)
 	session.id, session.streams = s.newID(), newStreams(s.events)
 	session.sendAlone = func(text []byte) error { return session.streams.standalone.send(text, false) }
 	s.mu.Lock()
-	if s.closed || s.sessionCounts[session.owner] >= s.o.MaxSessions {
+	for !s.closed && s.sessionCounts[session.owner] >= s.o.MaxSessions {
+		s.mu.Unlock()
+		if !s.endIdlest(session.owner) {
+			return nil, false
+		}
+		s.mu.Lock()
+	}
+	if s.closed {
 		s.mu.Unlock()
 		return nil, false
 	}
@@ -377,6 +383,31 @@ func (s *Server) newSession(ctx context.Context) (*ServerSession, bool) {
 		s.sessions.Remove(session.id)
 	}
 	return session, !over
+}
+
+// endIdlest ends the session of an owner that has been idle longest. It returns false if all are
+// in use.
+func (s *Server) endIdlest(owner string) bool {
+	var own []*ServerSession
+	s.mu.Lock()
+	for session := range s.live {
+		if session.owner == owner && session.id != "" {
+			own = append(own, session)
+		}
+	}
+	s.mu.Unlock()
+	var idlest *ServerSession
+	var since time.Time
+	for _, session := range own {
+		if used, idle := session.idleSince(); idle && (idlest == nil || used.Before(since)) {
+			idlest, since = session, used
+		}
+	}
+	if idlest == nil {
+		return false
+	}
+	idlest.endUnused(since) // if it has been used meanwhile, another one is looked for
+	return true
 }
 
 // serveRequests serves the messages of the POST in a session, or a ping without one. The requests

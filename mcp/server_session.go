@@ -37,6 +37,7 @@ type ServerSession struct {
 	unsubscribers    map[string]func() // unsubscribes, by URI
 	lastUsed         time.Time
 	expiry           *time.Timer // of a session over streamable HTTP
+	expired          bool        // it is about to be ended because nobody uses it
 	closed           bool
 }
 
@@ -137,11 +138,33 @@ func (r sessionResponder) respond(id, text []byte, failed *Error) {
 	r.responder.respond(id, text, failed)
 }
 
-// touch records that the session is in use.
-func (s *ServerSession) touch() {
+// touch records that the session is in use. It returns false if the session has ended.
+func (s *ServerSession) touch() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastUsed = time.Now()
+	return !s.expired && !s.closed
+}
+
+// idleSince returns when the session was last used, and false if it is in use or has ended.
+func (s *ServerSession) idleSince() (time.Time, bool) {
+	listening := s.streams.listening() // which has a lock of its own
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastUsed, !listening && len(s.calls) == 0 && !s.expired && !s.closed
+}
+
+// endUnused ends the session unless it has been used since a time.
+func (s *ServerSession) endUnused(since time.Time) bool {
+	s.mu.Lock()
+	unused := s.lastUsed.Equal(since) && !s.expired && !s.closed
+	s.expired = s.expired || unused
+	s.mu.Unlock()
+	if unused {
+		s.end()
+		s.s.sessions.Remove(s.id)
+	}
+	return unused
 }
 
 // cancelRequest cancels a request. params are those of the client's notifications/cancelled.
@@ -200,6 +223,7 @@ func (s *ServerSession) expire() {
 	if !s.closed && idle < sessionTimeout {
 		s.expiry.Reset(sessionTimeout - idle)
 	}
+	s.expired = s.expired || idle >= sessionTimeout
 	s.mu.Unlock()
 	if idle >= sessionTimeout {
 		s.s.sessions.Remove(s.id) // also ends the session

@@ -341,7 +341,7 @@ func TestAClientResumesAStreamThatTheServerReleased(t *testing.T) {
 
 func TestARequestThatCannotBeServedIsRefused(t *testing.T) {
 	t.Parallel()
-	d := newTestServer(t, func(o *mcp.ServerOptions) { o.MaxSessions = 2 })
+	d := newTestServer(t)
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	session := d.begin(t, "2025-06-18")
 	for name, c := range map[string]struct {
@@ -372,11 +372,29 @@ func TestARequestThatCannotBeServedIsRefused(t *testing.T) {
 			}
 		})
 	}
-	d.begin(t, "2025-06-18")
-	if resp, text := d.post(t, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`); resp.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("a third session: %s %s", resp.Status, text)
+}
+
+// A new session over the limit ends the one that has been idle longest, and never one in use.
+func TestASessionOverTheLimitEndsTheIdlest(t *testing.T) {
+	t.Parallel()
+	d := newTestServer(t, func(o *mcp.ServerOptions) { o.MaxSessions = 2 })
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	listening := d.begin(t, "2025-06-18")
+	stream := d.do(t, http.MethodGet, listening, "")
+	defer stream.Body.Close()
+	idle := d.begin(t, "2025-06-18")
+	third := d.begin(t, "2025-06-18")
+	for session, want := range map[string]int{listening: http.StatusOK, idle: http.StatusNotFound, third: http.StatusOK} {
+		if resp, text := d.post(t, session, ping); resp.StatusCode != want {
+			t.Errorf("got %s %s, want %d", resp.Status, text, want)
+		}
 	}
-	if resp := d.do(t, http.MethodDelete, session, ""); resp.StatusCode != http.StatusNoContent {
+	another := d.do(t, http.MethodGet, third, "")
+	defer another.Body.Close()
+	if resp, text := d.post(t, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("all are in use: %s %s", resp.Status, text)
+	}
+	if resp := d.do(t, http.MethodDelete, third, ""); resp.StatusCode != http.StatusNoContent {
 		t.Errorf("DELETE: %s", resp.Status)
 	}
 	d.begin(t, "2025-06-18")

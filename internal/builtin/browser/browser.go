@@ -122,6 +122,7 @@ func (b *browsers) acquire(ctx context.Context, req *source.Request, create bool
 		}
 		w.idle.Stop()
 		done := func() {
+			w.used = time.Now()
 			w.idle.Reset(b.o.Idle)
 			<-w.turn
 		}
@@ -175,11 +176,15 @@ func noPageError() *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeNotFound, "this session has no open page").WithHint("open one with browser:navigate")
 }
 
-// endIdle ends a browser that no call uses.
+// endIdle ends a browser that no call uses, and that none has used since its timer ended.
 func (b *browsers) endIdle(w *browser) {
 	select {
 	case w.turn <- struct{}{}:
-		b.end(w)
+		if left := b.o.Idle - time.Since(w.used); left > 0 {
+			w.idle.Reset(left)
+		} else {
+			b.end(w)
+		}
 		<-w.turn
 	default:
 		w.idle.Reset(b.o.Idle)

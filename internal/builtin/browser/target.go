@@ -33,7 +33,8 @@ type browser struct {
 
 	// These belong to the call that has acquired the browser.
 	process    *process
-	gone       bool // it has ended
+	gone       bool      // it has ended
+	used       time.Time // when the last call ended
 	refs       references
 	shownTrees map[target.ID]tree // the tree of each tab that a result last showed
 
