@@ -211,11 +211,13 @@ func badPart(format string, args ...any) error {
 	return &partError{problem: fmt.Errorf(format, args...)}
 }
 
-// within adds the step that leads to a part to its error.
+// within adds the step that leads to a part to its error. Only the beginning of a path is shown,
+// so no more of it is kept: a path of many long keys takes quadratic time to join.
 func within(step string, err error) error {
+	const kept = 800 // bytes, at least the 200 characters that are shown
 	var bad *partError
 	if errors.As(err, &bad) {
-		bad.path = step + bad.path
+		bad.path = step[:min(len(step), kept)] + bad.path[:min(len(bad.path), kept)]
 	}
 	return err
 }
