@@ -91,6 +91,7 @@ type App struct {
 	// storeFolder is the folder of the store and its files.
 	storeFolder      string
 	receiptLines     *receipt.Lines
+	receiptQueue     *receipt.LineQueue // nil unless lines go to stdout
 	receiptCollector *receipt.OTLP
 	approvals        *approval.Service
 	artifacts        *artifact.Store

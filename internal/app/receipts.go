@@ -34,7 +34,8 @@ func (a *App) openRecorder(ctx context.Context) error {
 		o.OnStored = a.receiptCollector.Write
 	case config.LogStdout:
 		if a.o.Receipts != nil {
-			a.receiptLines = receipt.LinesTo(a.o.Receipts, a.log)
+			a.receiptQueue = receipt.NewLineQueue(a.o.Receipts, a.log)
+			a.receiptLines = receipt.LinesTo(a.receiptQueue, a.log)
 		}
 	default:
 		var err error
@@ -177,13 +178,13 @@ func withoutUnencodable(rec *toolroom.Receipt) *toolroom.Receipt {
 
 // closeLogs writes and sends the remaining lines after the recorder has ended.
 func (a *App) closeLogs() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
 	var errs []error
 	if a.receiptCollector != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
 		errs = append(errs, a.receiptCollector.Close(ctx))
 	}
-	return errors.Join(append(errs, a.receiptLines.Close())...)
+	return errors.Join(append(errs, a.receiptQueue.Close(ctx), a.receiptLines.Close())...)
 }
 
 // ReopenLog reopens the file of receipts.log after it was moved.
