@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -91,6 +92,9 @@ func ReadCases(path string) ([]Case, error) {
 	return parseCases(path, data)
 }
 
+// unknownField is the YAML package's text about an unknown key.
+var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+
 func parseCases(name string, data []byte) ([]Case, error) {
 	var file struct {
 		Cases []Case `yaml:"cases"`
@@ -105,7 +109,9 @@ func parseCases(name string, data []byte) ([]Case, error) {
 		err = tree.Load(&file, yaml.WithKnownFields())
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s is not a list of cases under the key cases, each with tool and effect: %w", name, err)
+		why := strings.TrimPrefix(err.Error(), "yaml: construct errors:")
+		why = unknownField.ReplaceAllString(strings.TrimSpace(why), `unknown key "$1"`)
+		return nil, fmt.Errorf("%s is not a list of cases under the key cases, each with tool and want: %s", name, why)
 	}
 	if len(file.Cases) == 0 {
 		return nil, fmt.Errorf("%s has no cases: write them as a list under the key cases", name)

@@ -18,7 +18,7 @@ func TestMistakesInCasesAreTold(t *testing.T) {
 		"":                                   "has no cases",
 		"cases: []":                          "has no cases",
 		"case:\n- {tool: a.b, want: allow}":  "case",
-		"cases:\n- {tool: a.b, wnat: allow}": "wnat",
+		"cases:\n- {tool: a.b, wnat: allow}": `line 2: unknown key "wnat"`,
 		"cases:\n- {want: allow}":            "case 1 (): it names no tool",
 		"cases:\n- {name: x, tool: a.b, want: yes}":                  `case 1 (x): want is "yes"`,
 		"cases:\n- {tool: a.b, want: allow, want_isolation: gvizor}": "did you mean gvisor?",
