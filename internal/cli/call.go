@@ -76,13 +76,20 @@ func (a *cli) recordRefusal(ctx context.Context, r *app.App, call toolroom.Call,
 
 // callArguments parses the words after the tool according to its schema.
 func (a *cli) callArguments(ctx context.Context, r *app.App, call toolroom.Call, args []string) (json.RawMessage, error) {
+	return a.parseArguments(args, func() (*toolroom.Description, error) {
+		return r.DescribeFor(ctx, call, toolroom.LevelSchema, toolroom.FormCLI)
+	})
+}
+
+// parseArguments parses the words after a tool according to the schema in its description.
+func (a *cli) parseArguments(args []string, describe func() (*toolroom.Description, error)) (json.RawMessage, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
 	if isDocument(args) {
 		return a.documentArguments(strings.TrimSpace(args[0]))
 	}
-	d, err := r.DescribeFor(ctx, call, toolroom.LevelSchema, toolroom.FormCLI)
+	d, err := describe()
 	if err != nil {
 		return nil, err
 	}

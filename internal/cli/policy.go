@@ -48,7 +48,7 @@ shown. Nothing is run.`,
 					return usage("use either words or --arguments", "arguments are set twice")
 				}
 				var err error
-				if document, err = a.callArguments(ctx, r, toolroom.Call{Tool: args[0]}, words); err != nil {
+				if document, err = a.parseArguments(words, func() (*toolroom.Description, error) { return describeAny(ctx, r, args[0]) }); err != nil {
 					return err
 				}
 			}
@@ -96,6 +96,20 @@ shown. Nothing is run.`,
 	f.StringVar(&given, "arguments", "", "for a call with these arguments, a JSON object")
 	a.jsonFlag(c, "print JSON")
 	return c
+}
+
+// describeAny describes a tool, even if policy denies it to the operator.
+func describeAny(ctx context.Context, r *app.App, tool string) (*toolroom.Description, error) {
+	d, err := r.DescribeFor(ctx, toolroom.Call{Tool: tool}, toolroom.LevelSchema, toolroom.FormCLI)
+	if toolroom.CodeOf(err) != toolroom.CodeDenied {
+		return d, err
+	}
+	known := r.Parts().Runner.Catalog
+	e, err := known.Resolve(tool, nil)
+	if err != nil {
+		return nil, err
+	}
+	return known.Describe(ctx, e, toolroom.LevelSchema, toolroom.FormCLI)
 }
 
 func (a *cli) printDecision(tool string, who toolroom.Identity, d policy.Decision) error {
