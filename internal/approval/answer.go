@@ -39,14 +39,8 @@ func voter(a toolroom.Answer) string {
 // may not answer.
 func Decide(a *toolroom.Approval, answer toolroom.Answer, now time.Time) error {
 	ExpireIfDue(a, now)
-	switch a.State {
-	case toolroom.ApprovalPending:
-	case toolroom.ApprovalExpired:
-		return errExpired(a)
-	case toolroom.ApprovalCancelled:
-		return newError(a, toolroom.CodeConflict, "was cancelled together with its call", "no answer is needed any more")
-	default:
-		return newError(a, toolroom.CodeConflict, fmt.Sprintf("was already %s by %s", a.State, deciderOf(a)), "a decision is final; repeat the call to ask again")
+	if err := CheckPending(a); err != nil {
+		return err
 	}
 	if answer.Scope == "" {
 		answer.Scope = toolroom.ScopeOnce
@@ -78,6 +72,21 @@ func Decide(a *toolroom.Approval, answer toolroom.Answer, now time.Time) error {
 	a.State, a.Answered, a.By = toolroom.ApprovalApproved, now, voters(a)
 	a.Expires = now.Add(a.Expires.Sub(a.Created))
 	return nil
+}
+
+// CheckPending returns an error if the approval needs no answer any more: a conflict, or
+// approval_expired.
+func CheckPending(a *toolroom.Approval) error {
+	switch a.State {
+	case toolroom.ApprovalPending:
+		return nil
+	case toolroom.ApprovalExpired:
+		return errExpired(a)
+	case toolroom.ApprovalCancelled:
+		return newError(a, toolroom.CodeConflict, "was cancelled together with its call", "no answer is needed any more")
+	default:
+		return newError(a, toolroom.CodeConflict, fmt.Sprintf("was already %s by %s", a.State, deciderOf(a)), "a decision is final; repeat the call to ask again")
+	}
 }
 
 func voters(a *toolroom.Approval) string {

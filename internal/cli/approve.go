@@ -204,6 +204,9 @@ func formatVotes(p *toolroom.Approval) string {
 // interactive, until ctx ends.
 func (a *cli) watchApprovals(ctx context.Context, r *app.App) error {
 	shown := map[string]bool{}
+	if a.screen.interactive() {
+		a.screen.say("waiting for approvals; Ctrl-C ends")
+	}
 	for {
 		pending, err := r.Approvals(ctx, toolroom.ApprovalPending)
 		if err != nil {
@@ -231,7 +234,7 @@ func (a *cli) presentApproval(ctx context.Context, r *app.App, p *toolroom.Appro
 	if !a.screen.interactive() {
 		return a.screen.printf("%s  %s  %s  %s\n", p.ID, p.Tool, p.Reason, p.Arguments)
 	}
-	if err := a.decide(ctx, r, p.ID); err != nil {
+	if err := a.askApproval(ctx, r, p.ID); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}

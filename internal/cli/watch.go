@@ -86,6 +86,9 @@ func (a *cli) decide(ctx context.Context, r *app.App, id string) error {
 	if err != nil {
 		return err
 	}
+	if err := approval.CheckPending(question); err != nil {
+		return err
+	}
 	if err := a.showApproval(ctx, question); err != nil {
 		return err
 	}
@@ -139,7 +142,7 @@ func (a *cli) sayCallerGone(ctx context.Context, r *app.App, done *toolroom.Appr
 		return
 	}
 	if ended, err := r.Receipt(ctx, done.Call); err == nil && ended.ID == done.Call {
-		a.screen.say("its caller waits no longer: the same call runs once without a question when it is made again")
+		a.screen.say("its caller no longer waits; the same call, made again, runs once without asking")
 	}
 }
 
