@@ -42,6 +42,7 @@ type screen struct {
 	err         io.Writer
 	errTerminal bool
 	status      string // the current progress line
+	lineOpen    bool   // a program's last output on the terminal has no newline at its end
 	lines       *bufio.Reader
 	// typing is the line that is being read. A withdrawn question leaves it to the next one.
 	typing chan inputLine
@@ -128,6 +129,10 @@ func (s *screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clear()
+	if s.lineOpen && s.errTerminal {
+		io.WriteString(s.err, "\n")
+		s.lineOpen = false
+	}
 	n, err := s.err.Write(b)
 	s.draw()
 	return n, err
@@ -388,6 +393,9 @@ func (s *screen) output(stderr bool, text string) error {
 	if terminal {
 		text = printable(text)
 	}
+	s.mu.Lock()
+	s.lineOpen = terminal && text != "" && !strings.HasSuffix(text, "\n")
+	s.mu.Unlock()
 	_, err := io.WriteString(out, text)
 	return err
 }

@@ -54,6 +54,46 @@ func TestTablesFitTheTerminalAndLoseNothing(t *testing.T) {
 	}
 }
 
+func TestAToolTakesOneLineOfATerminal(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		wide  bool
+		lines int
+	}{{false, 4}, {true, 4}} {
+		out := &sizedTerminal{width: 80}
+		a := &cli{Program: Program{Out: out}, screen: newScreen(strings.NewReader(""), out, &bytes.Buffer{})}
+		a.screen.out, a.screen.outTerminal, a.screen.wide = out, true, tt.wide
+		words := strings.Repeat("a word and another ", 10) + "end"
+		tools := []toolroom.Tool{
+			{ID: toolroom.MustParseID("notes:grep"), Source: toolroom.SourceMCP, Description: words},
+			{ID: toolroom.MustParseID("browser:checkpoint.resume"), Source: toolroom.SourceBuiltin, Description: words},
+			{ID: toolroom.MustParseID("fn:hi"), Source: toolroom.SourceJavaScript, Description: words},
+		}
+		if err := a.printTools(nil, tools); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(out.String(), "\n"); got != tt.lines || strings.Contains(out.String(), "end\n") != tt.wide {
+			t.Errorf("wide %v: %d lines:\n%s", tt.wide, got, out.String())
+		}
+	}
+}
+
+func TestAMessageBeginsALineAfterOutputWithoutANewline(t *testing.T) {
+	t.Parallel()
+	var terminal bytes.Buffer
+	s := newScreen(strings.NewReader(""), &terminal, &terminal)
+	s.outTerminal, s.errTerminal = true, true
+	for _, text := range []string{"whole\n", "", "part"} {
+		if err := s.output(false, text); err != nil {
+			t.Fatal(err)
+		}
+		s.say("note")
+	}
+	if got := strings.ReplaceAll(terminal.String(), "\r\x1b[K", ""); got != "whole\nnote\nnote\npart\nnote\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestAnIDThatIsWiderThanTheTerminalIsPrintedOnce(t *testing.T) {
 	t.Parallel()
 	id := "workspace:list_" + strings.Repeat("all_", 12) + "files"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -121,8 +122,16 @@ func (a *cli) printTools(r *app.App, tools []toolroom.Tool) error {
 		return nil
 	}
 	rows := make([][]string, len(tools))
+	id, kind := 0, len("SOURCE")
 	for i, t := range tools {
 		rows[i] = []string{t.ID.String(), string(t.Source), catalog.Shorten(cmp.Or(t.Description, t.Title), 200)}
+		id, kind = max(id, utf8.RuneCountInString(rows[i][0])), max(kind, len(t.Source))
+	}
+	// A description gets one line on a terminal.
+	if room := a.screen.width() - id - kind - 2*columnGap; room >= readable/2 && !a.screen.wide {
+		for _, row := range rows {
+			row[2] = truncate(oneLine(row[2]), room)
+		}
 	}
 	return a.screen.table([]string{"TOOL", "SOURCE", "WHAT IT DOES"}, rows)
 }
