@@ -118,7 +118,7 @@ func missingNameHint(message string) string {
 	}
 	name, _, _ := strings.Cut(found[1], ".")
 	if slices.Contains(networkPackages, name) {
-		return "programs have no network of their own: call a tool that fetches, such as web:fetch, or name the hosts (egress) and run in a sandbox that has " + name
+		return "programs have no network of their own: call a tool that fetches, such as web:fetch, or release a function with dependencies and egress as a tool"
 	}
 	if missingGlobal.MatchString(message) {
 		return "this is JavaScript without Node.js: call tools for files, processes and the web; a function with npm packages can be released as a tool"

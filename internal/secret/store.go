@@ -91,8 +91,8 @@ func (s *Store) Set(ctx context.Context, ref Ref, value string) error {
 			WithCLIHint("pipe the value in: printf %%s … | toolroom secret set %s", ref.path())
 	}
 	if len(value) < MinRedacted {
-		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s has %d bytes; under %d it cannot be redacted, for it occurs by chance everywhere", ref, len(value), MinRedacted).
-			WithHint("use a longer secret; what is no secret can stand in toolroom.yaml")
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s has %d bytes; a value under %d bytes occurs by chance, so it cannot be redacted", ref, len(value), MinRedacted).
+			WithHint("use a longer secret; if it is not a secret, write it into toolroom.yaml")
 	}
 	if len(value) > MaxValue {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "the value of %s has %d bytes, at most %d are kept", ref, len(value), MaxValue)
