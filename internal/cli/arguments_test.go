@@ -255,6 +255,8 @@ func TestAFlagThatCannotBeReadSaysWhatItTakes(t *testing.T) {
 		"exec --memory 2K":                   `invalid argument "2K" for "--memory" flag: it is not a whole number`,
 		"exec --memory 99999999999999999999": `invalid argument "99999999999999999999" for "--memory" flag: the number is too large`,
 		"exec --cpus many":                   `invalid argument "many" for "--cpus" flag: it is not a number`,
+		"call x:y --timeout 1d":              `invalid argument "1d" for "--timeout" flag: write it in h, m and s, such as 720h or 1h30m`,
+		"call x:y --timeout soon":            `invalid argument "soon" for "--timeout" flag: write it in h, m and s, such as 720h or 1h30m`,
 		"exec --json=maybe":                  `invalid argument "maybe" for "--json" flag: write true or false`,
 	} {
 		c.SetArgs(strings.Fields(flags))

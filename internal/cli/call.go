@@ -52,7 +52,7 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 				return err
 			}
 			if call.Arguments, err = a.callArguments(ctx, r, call, args[1:]); err != nil {
-				return a.recordRefusal(ctx, r, call, a.hintNoSources(r, err))
+				return a.recordRefusal(ctx, r, call, a.hintNoSources(r, call.Tool, err))
 			}
 			return a.runCall(ctx, r, call, stream)
 		}),
@@ -116,12 +116,20 @@ func (a *cli) rejectBackgroundProcess(ctx context.Context, r *app.App, call tool
 		WithHint("start one, then call again: toolroom serve\nor run the command to its end: toolroom call shell:exec")
 }
 
-// hintNoSources adds a hint to the error about an unknown tool if the room has no sources.
-func (a *cli) hintNoSources(r *app.App, err error) error {
-	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || len(r.Sources()) > 0 {
+// hintNoSources adds a hint to the error about an unknown tool if its source is disabled, or the
+// room has no sources.
+func (a *cli) hintNoSources(r *app.App, tool string, err error) error {
+	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 		return err
 	}
 	e := *toolroom.AsError(err)
+	if namespace, _, _ := strings.Cut(tool, ":"); r.Config().Sources[namespace].Disabled {
+		e.Hint, e.CLIHint = fmt.Sprintf("the source %s is disabled: toolroom sources enable %[1]s", namespace), ""
+		return &e
+	}
+	if len(r.Sources()) > 0 {
+		return err
+	}
 	if strings.Contains(e.CLIHint, "toolroom tool ") { // the tool is there, and not served
 		return err
 	}
@@ -175,7 +183,7 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, strea
 		return toolroom.Errorf(toolroom.CodeInternal, "the call of %s ended without a result", call.Tool)
 	}
 	if result.Error != nil {
-		result.Error = toolroom.AsError(a.hintNoSources(r, result.Error))
+		result.Error = toolroom.AsError(a.hintNoSources(r, call.Tool, result.Error))
 	}
 	if a.asJSON && !stream {
 		if err := a.screen.json(result); err != nil {

@@ -40,7 +40,7 @@ func (a *cli) describeCommand() *cobra.Command {
 			}
 			d, err := r.Describe(ctx, seer, args[0], toolroom.Level(level), toolroom.Form(form))
 			if err != nil {
-				return a.hintNoSources(r, err)
+				return a.hintNoSources(r, args[0], err)
 			}
 			return show(a, d, a.printDescription)
 		}),

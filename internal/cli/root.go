@@ -49,6 +49,9 @@ command-line programs and functions; control and record every call.`,
 			if near, ok := nearest.Of(name, flagNames(c)); ok {
 				hint = c.CommandPath() + " --" + near + "\n" + hint
 			}
+			if !c.HasParent() {
+				hint = "write a flag of a command after the command: toolroom COMMAND --" + name + "\n" + hint
+			}
 			if strings.Contains(c.Use, "KEY=VALUE") {
 				hint = "an argument of the tool is written without dashes: " + name + "=VALUE\n" + hint
 			}
@@ -220,12 +223,14 @@ func arguments(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// strconvMessage matches the error of package strconv for the value of a flag.
-var strconvMessage = regexp.MustCompile(`strconv\.Parse(?:Int|Uint|Float|Bool): parsing ".*": (?:invalid syntax|value out of range)`)
+// strconvMessage matches the error of package strconv or time for the value of a flag.
+var strconvMessage = regexp.MustCompile(`strconv\.Parse(?:Int|Uint|Float|Bool): parsing ".*": (?:invalid syntax|value out of range)|time: .* duration ".*"`)
 
-// explainStrconv rewrites an error of package strconv for people.
+// explainStrconv rewrites an error that strconvMessage matches for people.
 func explainStrconv(text string) string {
 	switch {
+	case strings.HasPrefix(text, "time:"):
+		return "write it in h, m and s, such as 720h or 1h30m"
 	case strings.HasSuffix(text, "out of range"):
 		return "the number is too large"
 	case strings.Contains(text, "ParseBool"):

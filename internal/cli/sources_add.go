@@ -243,6 +243,9 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	if n.from != "" || n.way != "" || len(n.args) > 0 {
 		return s, usage("remove it", "--from, --package and --arg are for servers of the catalogue")
 	}
+	if len(args) > 2 && len(command) == 0 && !isURL(args[1]) {
+		return s, usage("toolroom sources add "+args[0]+" -- "+strings.Join(args[1:], " "), "a command goes after --")
+	}
 	if len(args) == 0 || len(args) > 2 {
 		return s, usage(addUsage, "a source needs a name and exactly one of COMMAND, URL, --openapi, --graphql and --cli; a command goes after --")
 	}

@@ -172,7 +172,11 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 	path = a.argumentPath(path)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return release.Upload{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no %s", path).WithHint("toolroom tool new NAME -l python writes a starter")
+		hint := "toolroom tool new NAME -l python writes a starter"
+		if beside, _ := filepath.Glob(path + ".*"); len(beside) > 0 {
+			hint = "did you mean " + filepath.Base(beside[0]) + "?"
+		}
+		return release.Upload{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no %s", path).WithHint("%s", hint)
 	}
 	if err != nil {
 		return release.Upload{}, toolroom.Errorf(toolroom.CodeNotFound, "cannot read %s: %w", path, err).WithHint("toolroom tool new NAME -l python writes a starter")
