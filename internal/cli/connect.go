@@ -443,12 +443,14 @@ func (o *connectRun) report(record clients.Record) error {
 	if len(record.Sources) > 0 {
 		o.screen.say("added to %s: %s", record.Config, strings.Join(record.Sources, ", "))
 	}
-	o.screen.say("The file as it was: %s", record.BackupPath(o.home))
+	if record.Exists {
+		o.screen.say("The file as it was: %s", record.BackupPath(o.home))
+	}
 	file := ""
 	if o.file != "" {
 		file = " --file " + shellWord(o.file)
 	}
-	return o.screen.printf("connected %s; %s. Take it back: toolroom connect %s --undo%s\n", o.client.Title, o.client.Next, o.client.Name, file)
+	return o.screen.printf("connected %s; %s. Undo it: toolroom connect %s --undo%s\n", o.client.Title, o.client.Next, o.client.Name, file)
 }
 
 // undone is the result of --undo.

@@ -73,7 +73,7 @@ func Clients() []Client {
 	return []Client{
 		{
 			// https://code.claude.com/docs/en/mcp (scope user)
-			Name: "claude-code", Title: "Claude Code", Import: "claude", HTTP: true, Next: "start claude anew; /mcp shows the server",
+			Name: "claude-code", Title: "Claude Code", Import: "claude", HTTP: true, Next: "restart claude; /mcp shows the server",
 			files: []file{project(readServers, ".mcp.json"), user(readClaudeCode, ".claude.json")},
 			form:  mcpServers, entry: typed("stdio", "http"),
 		},
@@ -85,7 +85,7 @@ func Clients() []Client {
 		},
 		{
 			// https://developers.openai.com/codex/mcp
-			Name: "codex", Title: "Codex", Import: "codex", HTTP: true, Next: "start codex anew; /mcp shows the server",
+			Name: "codex", Title: "Codex", Import: "codex", HTTP: true, Next: "restart codex; /mcp shows the server",
 			files: []file{project(readCodex, ".codex/config.toml"), user(readCodex, ".codex/config.toml")},
 			form:  tomlForm{"mcp_servers"}, entry: codexEntry,
 		},
@@ -116,14 +116,14 @@ func Clients() []Client {
 		},
 		{
 			// https://geminicli.com/docs/tools/mcp-server
-			Name: "gemini", Title: "Gemini CLI", Import: "gemini", HTTP: true, Next: "start gemini anew; /mcp shows the server", bareVariables: true,
+			Name: "gemini", Title: "Gemini CLI", Import: "gemini", HTTP: true, Next: "restart gemini; /mcp shows the server", bareVariables: true,
 			files: []file{project(readGemini, ".gemini/settings.json"), user(readGemini, ".gemini/settings.json")},
 			form:  mcpServers, entry: bare("httpUrl"),
 		},
 		{
 			// https://opencode.ai/docs/mcp-servers; version 2 reads this form too:
 			// https://opencode.ai/docs/migrate-v1
-			Name: "opencode", Title: "opencode", Import: "opencode", HTTP: true, Next: "start opencode anew",
+			Name: "opencode", Title: "opencode", Import: "opencode", HTTP: true, Next: "restart opencode",
 			files: []file{
 				project(readOpencode, "opencode.json"), project(readOpencode, "opencode.jsonc"),
 				project(readOpencode, ".opencode/opencode.json"), project(readOpencode, ".opencode/opencode.jsonc"),
@@ -139,7 +139,7 @@ func Clients() []Client {
 		},
 		{
 			// https://docs.github.com/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers
-			Name: "copilot", Title: "Copilot CLI", Import: "copilot", HTTP: true, Next: "start copilot anew; /mcp show lists the server",
+			Name: "copilot", Title: "Copilot CLI", Import: "copilot", HTTP: true, Next: "restart copilot; /mcp show lists the server",
 			files: []file{project(readCopilot, ".github/mcp.json"), user(readCopilot, ".copilot/mcp-config.json")},
 			form:  mcpServers, entry: copilotEntry,
 		},
