@@ -321,6 +321,17 @@ func TestAServiceThatIsNoneOrTooLargeIsRefused(t *testing.T) {
 	}
 }
 
+func TestAServiceThatDoesNotAnswerSaysWhatToCheck(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no POST here", http.StatusNotImplemented)
+	}))
+	defer web.Close()
+	_, err := open(t, graphql.Config{URL: web.URL}).Tools(t.Context())
+	if e := toolroom.AsError(err); e == nil || !strings.HasPrefix(e.Message, "cannot read the schema: POST ") || e.Hint != "check the url of the source, and that it serves GraphQL" {
+		t.Errorf("got %v", err)
+	}
+}
+
 // FuzzSelection checks that what a caller selects never ends the braces around it.
 func FuzzSelection(f *testing.F) {
 	for _, seed := range []string{"id", "{ id boss { name } }", `friends(first: 1, named: "}") { id }`, "... on User { id }"} {

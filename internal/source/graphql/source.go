@@ -171,7 +171,10 @@ func (s *Source) load(ctx context.Context) error {
 func (s *Source) introspect(ctx context.Context) (*schema, error) {
 	a, reply, err := s.query(ctx, s.introspectionClient, introspection, nil)
 	if err != nil {
-		return nil, fmt.Errorf("read the schema: %w", err)
+		e := toolroom.AsError(err)
+		failed := toolroom.Errorf(e.Code, "cannot read the schema: %w", err)
+		failed.Retryable, failed.CLIHint = e.Retryable, e.CLIHint
+		return nil, failed.WithHint("%s", cmp.Or(e.Hint, "check the url of the source, and that it serves GraphQL"))
 	}
 	if len(a.Errors) > 0 && reply != nil && (len(a.Data) == 0 || string(a.Data) == "null") {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the service refused the introspection: %s", a.errorText()).
