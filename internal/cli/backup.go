@@ -143,7 +143,9 @@ func (a *cli) printRestored(file string, done backup.Restored) error {
 		return err
 	}
 	if done.ConfigFile != "" {
-		a.screen.say("a config in the working folder must be trusted again: read it, then toolroom trust")
+		if filepath.Base(done.ConfigFile) == config.FileName {
+			a.screen.say("a config in the working folder must be trusted again: read it, then toolroom trust")
+		}
 		return a.screen.printf("config: %s\n", done.ConfigFile)
 	}
 	return nil

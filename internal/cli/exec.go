@@ -133,9 +133,12 @@ func (a *cli) program(o *execOptions, args []string) (*toolroom.Program, error) 
 	if name == "" {
 		name = strings.TrimPrefix(filepath.Ext(o.file), ".")
 	}
+	file := strings.TrimPrefix(text, "@")
+	_, named := code.Language(strings.TrimPrefix(filepath.Ext(file), "."))
+	named = named && len(args) == 1 && !strings.ContainsAny(file, " \t\n(")
 	if name == "" {
-		if _, ok := code.Language(strings.TrimPrefix(filepath.Ext(text), ".")); ok && len(args) == 1 && !strings.ContainsAny(text, " \t\n(") {
-			return nil, usage("toolroom exec -f "+text, "a file is run with -f")
+		if named {
+			return nil, usage("toolroom exec -f "+file, "a file is run with -f")
 		}
 		return nil, usage("toolroom exec --help", "the language of the program is missing: -l takes python, js, ts, shell, command or wasm")
 	}
@@ -152,6 +155,9 @@ func (a *cli) program(o *execOptions, args []string) (*toolroom.Program, error) 
 			return nil, err
 		}
 	default:
+		if named && p.Language != "shell" && isFile(a.argumentPath(file)) {
+			return nil, usage("toolroom exec -f "+file, "a file is run with -f")
+		}
 		p.Code = text
 	}
 	if p.Profile != "" {

@@ -81,6 +81,9 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if err := errors.Join(r.CheckEnvironment(who.environment), r.CheckSet(who.set)); err != nil {
 		return err
 	}
+	if stdio && a.screen.inTerminal {
+		a.screen.say("waiting for an MCP client on stdin; clients start this command themselves: toolroom connect")
+	}
 	local := &localAPI{}
 	o := server.Options{
 		Listen:      listen,
