@@ -239,11 +239,13 @@ func TestASlipInANameOfManyToolsNamesTheToolOfItsNamespace(t *testing.T) {
 	t.Parallel()
 	c := New(Options{})
 	register(t, c, "p", tool("git:log"), tool("git:ls-files"), tool("git:init"), tool("other:lgo_list"))
-	_, err := c.Resolve("git:lgo", nil)
-	if got, _ := toolroom.AsError(err).Details["nearest"].([]string); len(got) == 0 || got[0] != "git:log" {
-		t.Errorf("the nearest are %v, want git:log first", got)
+	for _, slip := range []string{"git:lgo", "git:lg"} {
+		_, err := c.Resolve(slip, nil)
+		if got, _ := toolroom.AsError(err).Details["nearest"].([]string); len(got) == 0 || got[0] != "git:log" {
+			t.Errorf("the nearest of %s are %v, want git:log first", slip, got)
+		}
 	}
-	_, err = c.Resolve("git:lgo", func(e *Entry) bool { return e.Tool.ID.Name != "log" })
+	_, err := c.Resolve("git:lgo", func(e *Entry) bool { return e.Tool.ID.Name != "log" })
 	if got, _ := toolroom.AsError(err).Details["nearest"].([]string); slices.Contains(got, "git:log") {
 		t.Errorf("a tool that is not visible is named: %v", got)
 	}

@@ -160,7 +160,12 @@ func (c *Catalog) nearestTool(spelling string, visible func(*Entry) bool) string
 			ids[id.Name] = id.Namespace + ":" + id.Name
 		}
 	}
-	near, _ := nearest.Of(name, names)
+	near, ok := nearest.Of(name, names)
+	if !ok { // it permits no typing error in a name of two letters, such as lg for log
+		if at := slices.IndexFunc(names, func(other string) bool { return len(other) > 2 && nearest.IsTypo(name, other) }); at >= 0 {
+			near = names[at]
+		}
+	}
 	return ids[near]
 }
 
