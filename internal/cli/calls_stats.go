@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,7 +75,15 @@ func (a *cli) printStats(s *receipt.Stats) error {
 	for _, g := range s.Series {
 		rows = append(rows, statsRow(formatTime(g.Time), g))
 	}
-	return a.screen.table([]string{"CALLS OF", "NUMBER", "PER SECOND", "SUCCESS", "FAILED", "DENIED", "QUEUE P50", "RUN P50", "P90", "P99", "MAX"}, rows)
+	headers := []string{"CALLS OF", "NUMBER", "PER SECOND", "SUCCESS", "FAILED", "DENIED", "QUEUE P50", "RUN P50", "P90", "P99", "MAX"}
+	if room := a.screen.width(); room > 0 && room < 100 && !a.screen.wide {
+		shorten := func(row []string) []string { return slices.Delete(slices.Delete(row, 8, 9), 6, 7) } // P90 and QUEUE P50
+		headers = shorten(headers)
+		for i := range rows {
+			rows[i] = shorten(rows[i])
+		}
+	}
+	return a.screen.table(headers, rows)
 }
 
 func statsRow(name string, g receipt.Group) []string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 // sizedTerminal is a terminal of a width.
@@ -75,6 +76,19 @@ func TestAToolTakesOneLineOfATerminal(t *testing.T) {
 		if got := strings.Count(out.String(), "\n"); got != tt.lines || strings.Contains(out.String(), "end\n") != tt.wide {
 			t.Errorf("wide %v: %d lines:\n%s", tt.wide, got, out.String())
 		}
+	}
+}
+
+func TestStatisticsFitATerminal(t *testing.T) {
+	t.Parallel()
+	out := &sizedTerminal{width: 80}
+	a := &cli{Program: Program{Out: out}, screen: newScreen(strings.NewReader(""), out, &bytes.Buffer{})}
+	a.screen.out, a.screen.outTerminal = out, true
+	if err := a.printStats(&receipt.Stats{Total: receipt.Group{Calls: 1200}, Groups: []receipt.Group{{Key: "git:commit"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 3 || !strings.Contains(out.String(), "RUN P50") {
+		t.Errorf("%d lines:\n%s", lines, out.String())
 	}
 }
 
