@@ -85,8 +85,11 @@ func (a *App) recoverReceipts(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		a.log.Error("cannot recover the receipts of a killed process", "folder", a.journalFolder(), "error", err)
 	}
-	if n > 0 || damaged > 0 {
-		a.log.Info("recovered the receipts of a killed process", "receipts", n, "damaged", damaged)
+	if damaged > 0 {
+		a.log.Warn("receipts of a killed process are lost: its journal is damaged", "lines", damaged)
+	}
+	if n > 0 {
+		a.log.Info("recovered the receipts of a killed process", "receipts", n)
 	}
 }
 
