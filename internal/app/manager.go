@@ -105,7 +105,9 @@ func newManager(m *sourceManager) *sourceManager {
 		n.Notify(source.Events{
 			ToolsChanged:    func() { m.startListing(true) },
 			ResourceChanged: func(uri string, params json.RawMessage) { m.library.ReportUpdate(m.name, uri, params) },
-			Notified:        func(n source.Notification) { m.library.ForwardNotification(m.name, n) },
+			Notified: func(n source.Notification) {
+				m.library.Notifications.Notify(catalog.Notification{Notification: n, Provider: m.name})
+			},
 		})
 	}
 	return m
@@ -489,8 +491,7 @@ func (m *sourceManager) status() source.Status {
 		if s.State == "" || s.State == "ready" || s.State == "idle" {
 			s.State = "failing"
 		}
-		var e *toolroom.Error
-		if errors.As(current.err, &e) && e.Hints() != "" {
+		if e, ok := errors.AsType[*toolroom.Error](current.err); ok && e.Hints() != "" {
 			s.Reason = cmp.Or(e.CLIHint, e.Hint)
 		}
 	}

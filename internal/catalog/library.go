@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/yosida95/uritemplate/v3"
+
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/source"
 )
@@ -69,11 +71,14 @@ func sameSource(a, b source.Source) bool {
 // Library is the set of all resources and prompts. The zero Library is ready to use. Its
 // methods are safe for concurrent use.
 type Library struct {
-	mu             sync.RWMutex
-	offers         map[string]Offer
-	onChange       Listeners[Change]
-	onUpdate       Listeners[Update]
-	onNotification Listeners[Notification]
+	// Changes tells of changed lists, Updates of changed resources, and Notifications are
+	// those of providers.
+	Changes       Listeners[Change]
+	Updates       Listeners[Update]
+	Notifications Listeners[Notification]
+
+	mu     sync.RWMutex
+	offers map[string]Offer
 }
 
 // Update is a resource that has changed.
@@ -112,7 +117,7 @@ func (l *Library) Remove(provider string) {
 	l.notifyChange(before, Offer{})
 }
 
-// notifyChange calls the functions of Subscribe if a list differs.
+// notifyChange notifies the listeners of Changes if a list differs.
 func (l *Library) notifyChange(before, after Offer) {
 	c := Change{
 		Resources: !slices.EqualFunc(before.Resources, after.Resources, sameResource) || !slices.EqualFunc(before.Templates, after.Templates, sameTemplate) ||
@@ -121,31 +126,13 @@ func (l *Library) notifyChange(before, after Offer) {
 		Prompts: !slices.EqualFunc(before.Prompts, after.Prompts, samePrompt),
 	}
 	if c != (Change{}) {
-		l.onChange.Notify(c)
+		l.Changes.Notify(c)
 	}
 }
 
-// Subscribe calls f after each change of a list, until cancel is called. f must
-// not block.
-func (l *Library) Subscribe(f func(Change)) (cancel func()) { return l.onChange.Add(f) }
-
-// ReportUpdate calls the functions of OnUpdate for a changed resource.
+// ReportUpdate notifies the listeners of Updates of a changed resource.
 func (l *Library) ReportUpdate(provider, uri string, params json.RawMessage) {
-	l.onUpdate.Notify(Update{provider, uri, l.shownURI(provider, uri), params})
-}
-
-// OnUpdate calls f with each changed resource, until cancel is called. f must not block.
-func (l *Library) OnUpdate(f func(Update)) (cancel func()) { return l.onUpdate.Add(f) }
-
-// ForwardNotification calls the functions of OnNotification with a provider's notification.
-func (l *Library) ForwardNotification(provider string, n source.Notification) {
-	l.onNotification.Notify(Notification{n, provider})
-}
-
-// OnNotification calls f with each notification, until cancel is called. f must not
-// block.
-func (l *Library) OnNotification(f func(Notification)) (cancel func()) {
-	return l.onNotification.Add(f)
+	l.Updates.Notify(Update{provider, uri, l.shownURI(provider, uri), params})
 }
 
 // Resources lists the resources of the providers for which visible returns true, in the
@@ -324,3 +311,26 @@ func samePrompt(a, b source.Prompt) bool {
 // ToolID returns the id of the tool with which a provider's resources (ReadTool) or
 // prompts (GetTool) are read.
 func ToolID(provider, tool string) toolroom.ID { return toolroom.ID{Namespace: provider, Name: tool} }
+
+// Limits of a match. Its time grows with the square of the number of variables, which the
+// source chooses, and with the length of the URI, which the caller chooses.
+const (
+	maxTemplate  = 4 << 10 // bytes
+	maxVariables = 20
+	maxMatch     = 50_000 // variables times bytes of the URI
+)
+
+// matchesTemplate reports whether a URI matches an RFC 6570 template. A template that is
+// invalid or takes too long matches nothing.
+func matchesTemplate(template, uri string) bool {
+	// The text before the first expression excludes most URIs quickly.
+	if at := strings.IndexByte(template, '{'); at < 0 || !strings.HasPrefix(uri, template[:at]) {
+		return template == uri
+	}
+	variables := strings.Count(template, "{") + strings.Count(template, ",")
+	if len(template) > maxTemplate || variables > maxVariables || variables*len(uri) > maxMatch {
+		return false
+	}
+	t, err := uritemplate.New(template)
+	return err == nil && t.Match(uri) != nil
+}

@@ -81,7 +81,7 @@ func TestWatchersHearOfWhatHasChangedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	var l Library
 	var heard []Change
-	cancel := l.Subscribe(func(c Change) { heard = append(heard, c) })
+	cancel := l.Changes.Add(func(c Change) { heard = append(heard, c) })
 	l.Set("a", Offer{Resources: []source.Resource{resource("x:1")}})
 	l.Set("a", Offer{Resources: []source.Resource{resource("x:1")}})
 	l.Set("a", Offer{Resources: []source.Resource{resource("x:1")}, Prompts: []source.Prompt{{Name: "p"}}})

@@ -92,8 +92,7 @@ func (e *Remote) post(ctx context.Context, path string, body []byte) ([]byte, er
 	client := http.Client{Transport: e.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
 		return nil, fmt.Errorf("%s: %w", req.URL.Redacted(), err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -47,10 +48,8 @@ func holdsHandle(v bridge.Value) bool {
 	case bridge.Handle:
 		return true
 	case []bridge.Value:
-		for _, item := range v {
-			if holdsHandle(item) {
-				return true
-			}
+		if slices.ContainsFunc(v, holdsHandle) {
+			return true
 		}
 	case bridge.Map:
 		for _, m := range v {

@@ -115,8 +115,7 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 		i.Bad = true
 		return Crashed, errors.New("the guest ended without a last word")
 	}
-	var exit *wasm.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*wasm.ExitError](err); ok {
 		return Crashed, fmt.Errorf("the interpreter ended with exit code %d", exit.Code)
 	}
 	return Crashed, fmt.Errorf("CPython failed: %w", err)

@@ -242,8 +242,7 @@ func (s *server) sendMarshalled(j job, frame []byte) (last bool, err error) {
 	}
 	f.Token = j.token
 	err = s.wire.Write(f)
-	var large *bridge.TooLargeError
-	if errors.As(err, &large) {
+	if _, ok := errors.AsType[*bridge.TooLargeError](err); ok {
 		return false, ErrRefused
 	}
 	return f.Kind == bridge.Done || f.Kind == bridge.Failed, err

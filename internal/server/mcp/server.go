@@ -272,7 +272,7 @@ const listTTL = 10_000
 func (s *Server) watchChanges() []func() {
 	return []func(){
 		s.o.Runner.Catalog.Subscribe(func([]toolroom.Change) { s.wire.ListChanged("tools") }),
-		s.o.Library.Subscribe(func(c catalog.Change) {
+		s.o.Library.Changes.Add(func(c catalog.Change) {
 			if c.Resources {
 				s.wire.ListChanged("resources")
 			}
@@ -283,8 +283,8 @@ func (s *Server) watchChanges() []func() {
 				go panics.Log(s.o.Log, "watching resources anew", s.resubscribeAll)
 			}
 		}),
-		s.o.Library.OnUpdate(s.resourceUpdated),
-		s.o.Library.OnNotification(s.notificationReceived),
+		s.o.Library.Updates.Add(s.resourceUpdated),
+		s.o.Library.Notifications.Add(s.notificationReceived),
 	}
 }
 
