@@ -121,7 +121,8 @@ func (c checker) checkWarm(pools map[string]Warm, programs map[string]DriverProg
 	}
 }
 
-// checkCodeLimits reports default limits that are larger than those of max.
+// checkCodeLimits reports default limits that are larger than those of max, whose defaults are
+// those of internal/code.
 func (c checker) checkCodeLimits(standard, most CodeLimits) {
 	most.Timeout, most.CPU = cmp.Or(most.Timeout, 10*time.Minute), cmp.Or(most.CPU, 10*time.Minute)
 	most.Memory, most.Output, most.Disk = cmp.Or(most.Memory, 2<<30), cmp.Or(most.Output, 64<<20), cmp.Or(most.Disk, 4<<30)

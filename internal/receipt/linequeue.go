@@ -30,7 +30,7 @@ func NewLineQueue(out io.Writer, log *slog.Logger) *LineQueue {
 	return &LineQueue{out: out, log: log}
 }
 
-// Write queues a line. The error is that of an earlier line.
+// Write queues a line, which must not change afterwards. The error is that of an earlier line.
 func (q *LineQueue) Write(line []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -71,7 +71,7 @@ type LaterAnswer struct {
 	// By names the people who approved, or the one who declined.
 	By      string `json:"by,omitempty"`
 	Comment string `json:"comment,omitempty"`
-	// Used is when the repeated call started, or the repeated call was told of the decline.
+	// Used is when the repeated call started, or was refused because of the decline.
 	Used time.Time `json:"used,omitzero"`
 }
 
