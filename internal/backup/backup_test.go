@@ -71,6 +71,7 @@ func TestAnArchiveThatReachesOutOfTheHomeChangesNothing(t *testing.T) {
 		"a database elsewhere":  {`{"format": 1, "store": "/elsewhere/x.db"}`, tar.Header{}, "the database of the backup was /elsewhere/x.db"},
 		"a hidden config":       {manifest, tar.Header{Name: "config/.bashrc", Mode: 0o600}, "hidden"},
 		"a file as the home":    {manifest, tar.Header{Name: "home", Mode: 0o600}, `"home" is not a folder`},
+		"an endless manifest":   {strings.Repeat(" ", 2<<20) + manifest, tar.Header{}, "manifest.json has 2097"},
 		"a later format":        {`{"format": 2, "version": "9.9", "store": "x"}`, tar.Header{}, "of Toolroom 9.9 has format 2"},
 		"a file that was there": {manifest, tar.Header{Name: "store/toolroom.db", Mode: 0o600}, "exists"},
 	} {

@@ -175,6 +175,9 @@ func stash(home string, names []string, into string) error {
 	return nil
 }
 
+// maxManifest is the largest manifest that is read, in bytes. It names a few paths.
+const maxManifest = 1 << 20
+
 // unpack unpacks an archive to a folder. The checksum at its end shows that it is complete.
 func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 	f, err := os.Open(file)
@@ -193,6 +196,9 @@ func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 	first, err := in.Next()
 	if err != nil || first.Name != manifestName {
 		return m, badEntry(file, "it does not begin with "+manifestName)
+	}
+	if first.Size > maxManifest {
+		return m, badEntry(file, fmt.Sprintf("%s has %d bytes", manifestName, first.Size))
 	}
 	if err := json.NewDecoder(in).Decode(&m); err != nil {
 		return m, badEntry(file, err.Error())

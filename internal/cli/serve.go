@@ -45,6 +45,9 @@ MCP on stdin and stdout instead, for clients that start the server themselves.`,
 			if stdio && listen != "" {
 				return usage("use only one of them", "--stdio and --listen exclude each other")
 			}
+			if _, _, err := net.SplitHostPort(listen); listen != "" && err != nil {
+				return usage("for example: toolroom serve --listen 127.0.0.1:7070", "%q is not host:port", listen)
+			}
 			if !stdio && (who != caller{}) {
 				return usage("the headers Toolroom-Agent, Toolroom-Provider, Toolroom-Skill and Toolroom-Environment, and the path /mcp/p/SET", "over HTTP, each request names its own agent, provider, skill, tool set and environment")
 			}
