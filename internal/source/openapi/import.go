@@ -135,8 +135,12 @@ var methods = []string{"get", "head", "options", "post", "put", "patch", "delete
 var pathFields = []string{"$ref", "summary", "description", "servers", "parameters"}
 
 // invalidOperations names the fields of a path item that are no operations, though they look like
-// some: a misspelled method, and a method without an operation.
+// some: a misspelled method, and a method without an operation. It names the path if the item has
+// no fields.
 func invalidOperations(path string, item *Node) []string {
+	if item.Kind() != KindMap {
+		return []string{fmt.Sprintf("%.200q: it has no operations", path)}
+	}
 	var out []string
 	for name, field := range item.Members() {
 		switch isMethod := slices.Contains(methods, name); {
