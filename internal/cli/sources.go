@@ -191,9 +191,13 @@ func (a *cli) sourcesRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			before, readErr := config.Load(file)
 			err = config.RemoveSource(file, args[0], a.keepTrust(file))
 			if err := a.record(c.Context(), "sources.remove", changeArguments{Name: args[0]}, err); err != nil {
 				return err
+			}
+			if readErr == nil && len(before.Sources[args[0]].Scopes()) > 0 {
+				a.screen.say("its secrets stay in the store: see toolroom secret list, toolroom secret remove")
 			}
 			return a.screen.printf("removed source %q from %s\n", args[0], file)
 		},

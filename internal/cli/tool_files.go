@@ -54,7 +54,8 @@ func (a *cli) toolNewCommand() *cobra.Command {
 			return a.writeStarter(starter, args[0])
 		},
 	}
-	c.Flags().StringVarP(&language, "language", "l", "python", "python, ts, js, sh, or go (for WebAssembly)")
+	c.Flags().StringVarP(&language, "lang", "l", "python", "python, ts, js, sh, or go (for WebAssembly)")
+	completeValues(c, "lang", slices.Sorted(maps.Keys(starters))...)
 	return c
 }
 
