@@ -71,8 +71,8 @@ func sameSource(a, b source.Source) bool {
 // Library is the set of all resources and prompts. The zero Library is ready to use. Its
 // methods are safe for concurrent use.
 type Library struct {
-	// Changes tells of changed lists, Updates of changed resources, and Notifications are
-	// those of providers.
+	// Changes has the listeners for changed lists, Updates those for changed resources, and
+	// Notifications those for what providers send.
 	Changes       Listeners[Change]
 	Updates       Listeners[Update]
 	Notifications Listeners[Notification]
