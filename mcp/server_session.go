@@ -146,12 +146,16 @@ func (s *ServerSession) touch() bool {
 	return !s.expired && !s.closed
 }
 
+// initializeTime is how long a session whose initialize is under way counts as in use.
+const initializeTime = 10 * time.Second
+
 // idleSince returns when the session was last used, and false if it is in use or has ended.
 func (s *ServerSession) idleSince() (time.Time, bool) {
 	listening := s.streams.listening() // which has a lock of its own
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lastUsed, !listening && len(s.calls) == 0 && !s.expired && !s.closed
+	begun := s.version != "" || time.Since(s.lastUsed) > initializeTime
+	return s.lastUsed, begun && !listening && len(s.calls) == 0 && !s.expired && !s.closed
 }
 
 // endUnused ends the session unless it has been used since a time.

@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Room, error) {
 }
 
 // Close ends every source and engine, waits for current calls, and flushes all records. It
-// is idempotent. After a minute it returns an error, and the rest ends in the background.
+// is idempotent. After four minutes it returns an error, and the rest ends in the background.
 func (r *Room) Close() error { return r.app.Close() }
 
 // Home returns the folder that holds all state.

@@ -359,8 +359,8 @@ func (a *App) lookupEnv(name string) (string, bool) {
 }
 
 // Close ends every source and engine, waits for current calls, and flushes all records. It
-// is idempotent. After a minute, if a driver does not answer, for example, Close returns an
-// error, and the rest ends in the background.
+// is idempotent. After four minutes, if a driver does not answer, for example, Close returns
+// an error, and the rest ends in the background.
 func (a *App) Close() (err error) {
 	a.closeOnce.Do(func() {
 		closed := make(chan error, 1)
@@ -375,8 +375,9 @@ func (a *App) Close() (err error) {
 	return err
 }
 
-// closeLimit is the longest time that Close takes.
-const closeLimit = time.Minute
+// closeLimit is the longest time that Close takes: a little more than the bounds of all its
+// steps together.
+const closeLimit = 4 * time.Minute
 
 func (a *App) close() error {
 	var errs []error

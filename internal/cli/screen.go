@@ -393,9 +393,11 @@ func (s *screen) output(stderr bool, text string) error {
 	if terminal {
 		text = printable(text)
 	}
-	s.mu.Lock()
-	s.lineOpen = terminal && text != "" && !strings.HasSuffix(text, "\n")
-	s.mu.Unlock()
+	if terminal && text != "" {
+		s.mu.Lock()
+		s.lineOpen = !strings.HasSuffix(text, "\n")
+		s.mu.Unlock()
+	}
 	_, err := io.WriteString(out, text)
 	return err
 }

@@ -191,7 +191,7 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 		u.File = filepath.Base(path)
 		u.Files[u.File] = text
 		for _, beside := range []string{"requirements.txt", "pyproject.toml"} {
-			if more, err := os.Stat(filepath.Join(filepath.Dir(path), beside)); err == nil && more.Mode().IsRegular() {
+			if more, err := os.Lstat(filepath.Join(filepath.Dir(path), beside)); err == nil && more.Mode().IsRegular() {
 				if u.Files[beside], err = readText(filepath.Join(filepath.Dir(path), beside)); err != nil {
 					return u, err
 				}

@@ -74,7 +74,7 @@ func (q *LineQueue) write() {
 	}
 }
 
-// Close waits until all lines are written or ctx ends.
+// Close waits until all lines are written or ctx ends. The error may be that of the last line.
 func (q *LineQueue) Close(ctx context.Context) error {
 	if q == nil {
 		return nil
@@ -82,15 +82,16 @@ func (q *LineQueue) Close(ctx context.Context) error {
 	q.mu.Lock()
 	writing := q.writing
 	q.mu.Unlock()
-	if writing == nil {
-		return nil
+	if writing != nil {
+		select {
+		case <-writing:
+		case <-ctx.Done():
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			return fmt.Errorf("%d receipts were not printed, because nobody reads them; the store has them: %w", q.lost+len(q.lines)+1, ctx.Err())
+		}
 	}
-	select {
-	case <-writing:
-		return nil
-	case <-ctx.Done():
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		return fmt.Errorf("%d receipts were not printed, because nobody reads them; the store has them: %w", len(q.lines)+1, ctx.Err())
-	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.err
 }

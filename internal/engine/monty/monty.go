@@ -137,7 +137,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 		}
 		waited := e.pool.Waited(w)
 		result.Isolation, result.Start = w.Isolation(), time.Since(started)
-		out, err := e.runIn(newRun(ctx, w, p, session, ready, h))
+		out, err := e.runIn(w, func() *run { return newRun(ctx, w, p, session, ready, h) })
 		if waited && errors.Is(err, bridge.ErrNotBegun) && ctx.Err() == nil {
 			continue // the worker had ended while it waited in the pool
 		}
@@ -154,9 +154,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 
 // runIn runs a program and returns its worker to the pool, even if the run panics: Close waits
 // for all workers.
-func (e *Engine) runIn(r *run) (out *bridge.Outcome, err error) {
+func (e *Engine) runIn(w *montyWorker, begin func() *run) (out *bridge.Outcome, err error) {
 	reusable := false
-	defer func() { e.pool.Release(r.w, reusable) }()
-	out, reusable, err = r.run()
+	defer func() { e.pool.Release(w, reusable) }()
+	out, reusable, err = begin().run()
 	return out, err
 }

@@ -105,21 +105,23 @@ func (s *Source) run(ctx context.Context, argv []string, stdin string, req *sour
 	go func() {
 		defer close(drained)
 		sendLines(io.TeeReader(p.Stdout, stdout), func(line string) {
-			if piece, err := jsonx.Marshal(line); err == nil && stdout.dropped == 0 {
+			if piece, err := jsonx.Marshal(line); err == nil && stdout.dropped == 0 && ctx.Err() == nil {
 				req.Emit(toolroom.Event{Kind: toolroom.EventChunk, Chunk: piece})
 			}
 		})
 	}()
+	ended := true
 	select {
 	case <-p.Done():
 	case <-ctx.Done():
+		ended = false
 		p.Stop(stopGrace)
 	}
 	// A process that left the group may still hold the pipe.
 	p.EndOutput(drainTime)
 	<-drained
 	p.Stop(0)
-	if ctx.Err() != nil {
+	if !ended {
 		return nil, context.Cause(ctx)
 	}
 	return newOutput(p, stdout, stderr)
