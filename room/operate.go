@@ -35,7 +35,7 @@ func (r *Room) Artifact(ctx context.Context, who toolroom.Identity, handle strin
 	return f, about, nil
 }
 
-// Receipts lists receipts of calls, also of those that ended just now.
+// Receipts lists receipts of calls, including calls that have just ended.
 func (r *Room) Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error) {
 	return r.app.Receipts(ctx, q)
 }

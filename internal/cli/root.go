@@ -244,7 +244,7 @@ func explainStrconv(text string) string {
 var (
 	// mayBeEmpty are the flags whose text may be empty.
 	mayBeEmpty = []string{"arg", "comment", "description", "error", "expect", "input", "message", "stdin"}
-	// mayBeZero are the flags for which zero is an ordinary number, not the default.
+	// mayBeZero are the flags whose zero is a number, not the default.
 	mayBeZero = []string{"context", "cursor", "max-per-secret", "offset", "port", "sample", "uses"}
 )
 

@@ -62,7 +62,7 @@ type Running interface {
 	Kill()
 }
 
-// Wrap returns a process that runs elsewhere, with its standard input and output.
+// Wrap returns a process that a sandbox runs, with its standard input and output.
 func Wrap(r Running, stdin io.WriteCloser, stdout io.ReadCloser) *Process {
 	return &Process{Stdin: stdin, Stdout: stdout, remote: r}
 }
@@ -212,7 +212,7 @@ func (p *Process) signal(sig syscall.Signal) {
 }
 
 // EndOutput makes reads of Stdout wait for at most d, see [Output.EndWithin]. The output of a
-// process that runs elsewhere ends with the process.
+// process that [Wrap] was given ends with the process.
 func (p *Process) EndOutput(d time.Duration) {
 	if o, ok := p.Stdout.(*Output); ok {
 		o.EndWithin(d)
